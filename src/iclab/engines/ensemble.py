@@ -1,0 +1,181 @@
+"""Many seeds of one architecture, run together.
+
+`Stacked` holds all seeds' weights in one leading dimension and runs them in one `torch.func.vmap`. Modules that
+cannot be stacked (buffers that change, random layers, in-place tricks) run seed after seed in `OneByOne`.
+Both give the same interface, and `assemble` says which one it took and why.
+"""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Callable, Sequence
+from typing import Protocol
+
+import torch
+from torch import Tensor, nn
+from torch.func import functional_call, stack_module_state, vmap
+
+from iclab.models import Answer, Model, as_answer
+from iclab.prompts import Basis
+
+Weights = dict[str, Tensor]
+"""Every seed's weights by name, shape (seeds, …)."""
+
+
+class Ensemble(Protocol):
+    """Seeds of one architecture."""
+
+    def parameters(self) -> list[Tensor]:
+        """The tensors to optimise."""
+
+    def norms(self) -> Tensor:
+        """Each seed's gradient norm, (seeds,)."""
+
+    def scale_gradients(self, factor: Tensor) -> None:
+        """Multiply each seed's gradient by its factor, (seeds,)."""
+
+    def forward(self, tokens: Tensor, training: bool) -> Answer:
+        """Answer each seed's prompts (seeds, batch, l + 1, width)."""
+
+    def weights(self) -> Weights:
+        """Return a copy of every seed's weights, on the CPU."""
+
+    def keep(self, seeds: Sequence[int], optimizer: torch.optim.Optimizer) -> None:
+        """Drop all seeds but these from the ensemble and from the optimiser's memory."""
+
+
+class Stacked:
+    """Seeds stacked in one leading dimension."""
+
+    def __init__(self, modules: Sequence[nn.Module]) -> None:
+        parameters, buffers = stack_module_state(list(modules))  # type: ignore[arg-type]
+        self._parameters = {name: nn.Parameter(value.detach().clone()) for name, value in parameters.items()}
+        self._buffers = buffers
+        self._skeleton = modules[0]  # only its code is used
+
+    def parameters(self) -> list[Tensor]:
+        return list(self._parameters.values())
+
+    def norms(self) -> Tensor:
+        squares = [p.grad.flatten(1).square().sum(1) for p in self.parameters() if p.grad is not None]
+        return torch.stack(squares).sum(0).sqrt()
+
+    def scale_gradients(self, factor: Tensor) -> None:
+        for p in self.parameters():
+            if p.grad is not None:
+                p.grad.mul_(factor.view(-1, *[1] * (p.dim() - 1)))
+
+    def forward(self, tokens: Tensor, training: bool) -> Answer:
+        self._skeleton.train(training)
+
+        def one(parameters: Weights, buffers: Weights, prompts: Tensor) -> Answer:
+            return as_answer(functional_call(self._skeleton, (parameters, buffers), (prompts,)), prompts.shape[0], 1)
+
+        return vmap(one)(self._parameters, self._buffers, tokens)
+
+    def weights(self) -> Weights:
+        return {name: value.detach().cpu().clone() for name, value in (self._parameters | self._buffers).items()}
+
+    def keep(self, seeds: Sequence[int], optimizer: torch.optim.Optimizer) -> None:
+        def rows(value: Tensor) -> Tensor:
+            return value[torch.as_tensor(seeds, dtype=torch.long, device=value.device)].clone()
+
+        for name, old in self._parameters.items():
+            new = nn.Parameter(rows(old.detach()))
+            memory = optimizer.state.pop(old, {})
+            optimizer.state[new] = {
+                key: rows(value) if isinstance(value, Tensor) and value.shape == old.shape else value
+                for key, value in memory.items()
+            }
+            self._parameters[name] = new
+        self._buffers = {name: rows(value) for name, value in self._buffers.items()}
+        optimizer.param_groups[0]["params"] = self.parameters()
+
+
+class OneByOne:
+    """Seeds run one after another, each a module of its own."""
+
+    def __init__(self, modules: Sequence[nn.Module]) -> None:
+        self._modules = list(modules)
+
+    def parameters(self) -> list[Tensor]:
+        return [p for module in self._modules for p in module.parameters()]
+
+    def norms(self) -> Tensor:
+        def norm(module: nn.Module) -> Tensor:
+            return torch.stack([p.grad.square().sum() for p in module.parameters() if p.grad is not None]).sum().sqrt()
+
+        return torch.stack([norm(module) for module in self._modules])
+
+    def scale_gradients(self, factor: Tensor) -> None:
+        for module, f in zip(self._modules, factor, strict=True):
+            for p in module.parameters():
+                if p.grad is not None:
+                    p.grad.mul_(f)
+
+    def forward(self, tokens: Tensor, training: bool) -> Answer:
+        answers = []
+        for module, prompts in zip(self._modules, tokens, strict=True):
+            answers.append(as_answer(module.train(training)(prompts), prompts.shape[0], 1))
+        return Answer(*(None if part[0] is None else torch.stack(part) for part in zip(*answers, strict=True)))
+
+    def weights(self) -> Weights:
+        states = [module.state_dict() for module in self._modules]
+        return {name: torch.stack([state[name].detach().cpu().clone() for state in states]) for name in states[0]}
+
+    def keep(self, seeds: Sequence[int], optimizer: torch.optim.Optimizer) -> None:
+        self._modules = [self._modules[i] for i in seeds]
+        alive = {id(p) for p in self.parameters()}
+        for group in optimizer.param_groups:
+            group["params"] = [p for p in group["params"] if id(p) in alive]
+
+
+def initial_modules(
+    model: Model, width: int, context_length: int, seeds: Sequence[int], bases: Sequence[Basis]
+) -> list[nn.Module]:
+    """Build each seed's module: a pure function of the seed (and, for built-in models, of its basis)."""
+    modules = []
+    for seed, basis in zip(seeds, bases, strict=True):
+        with torch.random.fork_rng(devices=[]):
+            torch.manual_seed(seed)
+            module = model.build(width, context_length)
+            if not list(module.parameters()):
+                raise ValueError(f"model = {model.label}: has no parameters to train")
+        if hasattr(module, "initialise"):
+            module.initialise(basis, seed)
+        modules.append(module)
+    return modules
+
+
+def assemble(
+    modules: Sequence[nn.Module], example: Tensor, tell: Callable[[str], None], label: str
+) -> Stacked | OneByOne:
+    """Stack the modules if `torch.func` can, else run them one by one and tell why."""
+    modules[0].train()
+    _check_shape(modules[0], example[0])
+    if type(modules[0]).__module__.startswith("iclab."):
+        return Stacked(modules)
+    reason = "it has buffers, which may change while it runs" if list(modules[0].buffers()) else ""
+    if not reason:
+        try:
+            stacked = Stacked(modules)
+            stacked.forward(example, training=True)
+            return stacked
+        except RuntimeError as error:
+            reason = str(error).strip().splitlines()[0].rstrip(".")
+    tell(f"{label}: seeds run one after another, not stacked: {reason}")
+    return OneByOne(modules)
+
+
+def _check_shape(module: nn.Module, prompts: Tensor) -> None:
+    """Try one batch, so that a model of the wrong shape is refused in one clear line before any work is done."""
+    try:
+        with torch.no_grad(), torch.random.fork_rng(devices=[]):
+            returned = copy.deepcopy(module)(prompts)
+    except (RuntimeError, IndexError, TypeError) as error:
+        reason = str(error).strip().splitlines()[0]
+        raise ValueError(
+            f"model = {type(module).__name__}: cannot take prompts of shape {tuple(prompts.shape)} "
+            f"(batch, context_length + 1, width): {reason}"
+        ) from error
+    as_answer(returned, prompts.shape[0], 1)

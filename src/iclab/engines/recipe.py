@@ -1,0 +1,116 @@
+"""How a model is trained: M (4), (19) and Algorithm 1, with what other models need beside plain SGD."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, Literal
+
+import torch
+from pydantic import BeforeValidator, Field, model_validator
+
+from iclab.description import Description
+from iclab.models import Model
+from iclab.prompts import Prompts
+
+# Optimisers that treat every number for itself, so that stacking seeds does not couple them.
+OPTIMIZERS: dict[str, type[torch.optim.Optimizer]] = {
+    name.lower(): getattr(torch.optim, name)
+    for name in ("SGD", "Adam", "AdamW", "Adamax", "NAdam", "RAdam", "RMSprop", "Adagrad", "Adadelta", "Rprop")
+}
+
+
+def _known(value: Any) -> Any:
+    if value not in OPTIMIZERS:
+        raise ValueError(f"must be one of {', '.join(OPTIMIZERS)}")
+    return value
+
+
+class Switch(Description):
+    """From ``step`` on, draw training prompts from another distribution."""
+
+    step: Annotated[int, Field(ge=1)]
+    prompts: Prompts
+
+
+class Recipe(Description):
+    """Loss, optimiser, and how many steps of how many fresh prompts.
+
+    Example:
+        >>> Recipe(step_size=0.05, steps=200).optimizer
+        'sgd'
+    """
+
+    steps: Annotated[int, Field(ge=0)] = 1000
+    """T, the number of iterations."""
+    batch_size: Annotated[int, Field(ge=1)] = 128
+    """B, fresh prompts an iteration."""
+    step_size: Annotated[float, Field(gt=0)] = 1.0
+    """η."""
+    loss: Literal["hinge"] = "hinge"
+    """max{0, 1 − z·F}, averaged over the batch: M (4)."""
+    optimizer: Annotated[str, BeforeValidator(_known)] = "sgd"
+    """A torch optimiser by name, in small letters."""
+    optimizer_options: dict[str, float | bool | tuple[float, ...]] = {}
+    """Its further arguments, such as ``momentum`` or ``weight_decay``."""
+    clip: Annotated[float | None, Field(gt=0)] = None
+    """Scale a seed's gradient down to at most this norm."""
+    decay: Literal["none", "linear", "cosine"] = "none"
+    """How η falls to 0 over the training."""
+    switches: tuple[Switch, ...] = ()
+    """A schedule of prompt distributions; the first one is given with the training itself."""
+    snapshots: tuple[Annotated[int, Field(ge=0)], ...] = ()
+    """Steps after which weights are kept, besides 0 and ``steps``, which always are."""
+
+    @model_validator(mode="after")
+    def _consistent(self) -> Recipe:
+        late = [s for s in (*self.snapshots, *(switch.step for switch in self.switches)) if s > self.steps]
+        if late:
+            raise ValueError(f"snapshots or switches = {late[0]}: must be at most steps = {self.steps}")
+        order = [switch.step for switch in self.switches]
+        if order != sorted(set(order)):
+            raise ValueError(f"switches = {order}: the steps must increase")
+        try:
+            OPTIMIZERS[self.optimizer]([torch.zeros(1)], lr=self.step_size, **self.optimizer_options)
+        except (TypeError, ValueError) as error:
+            raise ValueError(f"optimizer_options = {self.optimizer_options}: {error}") from None
+        return self
+
+    @property
+    def kept(self) -> tuple[int, ...]:
+        """All steps after which weights are kept."""
+        return tuple(sorted({0, *self.snapshots, self.steps}))
+
+
+class Training(Description):
+    """Everything that decides a training run but the seed."""
+
+    model: Model
+    prompts: Prompts = Prompts()
+    recipe: Recipe = Recipe()
+    engine: Literal["reference"] = "reference"
+    dtype: Literal["float32", "float64"] = "float32"
+    device: Literal["cpu", "cuda"] = "cpu"
+    """``cuda`` runs the same code on a GPU; it has not been tried on one."""
+    basis_seed: Annotated[int | None, Field(ge=0, lt=2**32)] = None
+    """The rotation of the patterns; by default every training seed has its own."""
+
+    @model_validator(mode="before")
+    @classmethod
+    def _model_by_name(cls, data: Any) -> Any:
+        if isinstance(data, dict) and not isinstance(data.get("model"), (Model, dict)):
+            return {**data, "model": {"name": data.get("model")}}
+        return data
+
+    @model_validator(mode="after")
+    def _one_basis(self) -> Training:
+        for switch in self.recipe.switches:
+            if switch.prompts.patterns != self.prompts.patterns:
+                raise ValueError(f"switches at step {switch.step}: must use the same patterns as the first prompts")
+        return self
+
+    def prompts_at(self, step: int) -> Prompts:
+        """Return the distribution that iteration ``step`` draws from."""
+        current = self.prompts
+        for switch in self.recipe.switches:
+            if step >= switch.step:
+                current = switch.prompts
+        return current

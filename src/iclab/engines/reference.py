@@ -1,0 +1,177 @@
+"""The reference engine: plain PyTorch, dense tokens, autograd, seeds stacked in one leading dimension.
+
+Slow beside an engine written for one architecture, but it trains anything, and every faster one is tested against it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+
+import numpy as np
+import torch
+
+from iclab.engines.ensemble import OneByOne, Stacked, Weights, assemble, initial_modules
+from iclab.engines.recipe import OPTIMIZERS, Recipe, Training
+from iclab.engines.trained import Trained, bases, stacked_dictionary
+from iclab.models import Answer
+from iclab.prompts import PromptBatch, Prompts, Stream
+
+VERSION = 1
+"""Part of every cell's hash: bump it when the same description trains to other weights."""
+
+Report = Callable[[int], None]
+"""Called now and then with the number of prompts worked through since the last call."""
+
+CHUNK = 256
+"""Prompts answered at a time when measuring: few enough to stay in the processor's cache."""
+
+
+@contextmanager
+def one_thread() -> Iterator[None]:
+    """Run torch on one thread: sums are then made in one order, so that results do not depend on the machine's cores."""
+    before = torch.get_num_threads()
+    torch.set_num_threads(1)
+    try:
+        yield
+    finally:
+        torch.set_num_threads(before)
+
+
+def train(
+    training: Training,
+    seeds: tuple[int, ...],
+    report: Report = lambda prompts: None,
+    tell: Callable[[str], None] = lambda text: None,
+) -> Trained:
+    """Train every seed from its initial weights by the recipe."""
+    with one_thread():
+        return _train(training, seeds, report, tell)
+
+
+def _train(training: Training, seeds: tuple[int, ...], report: Report, tell: Callable[[str], None]) -> Trained:
+    recipe, dtype = training.recipe, getattr(torch, training.dtype)
+    dictionaries: dict[Prompts, torch.Tensor] = {}
+
+    def tokens_of(prompts: Prompts, batch: PromptBatch, alive: list[int]) -> torch.Tensor:
+        if prompts not in dictionaries:
+            dictionaries[prompts] = stacked_dictionary(training, seeds, prompts)
+        return batch.dense(dictionaries[prompts][alive])
+
+    alive = list(range(len(seeds)))  # rows of `seeds` still training
+    first = training.prompts.draw(seeds, Stream.TRAIN, count=2, dtype=training.dtype)
+    ensemble = _ensemble(training, seeds, tokens_of(training.prompts, first, alive), tell)
+    optimizer = OPTIMIZERS[recipe.optimizer](ensemble.parameters(), lr=recipe.step_size, **recipe.optimizer_options)
+    losses = np.full((recipe.steps, len(seeds)), np.nan)
+    diverged_at = np.full(len(seeds), -1, dtype=np.int64)
+    snapshots: dict[int, Weights] = {}
+
+    for step in range(recipe.steps + 1):
+        if step in recipe.kept:
+            snapshots[step] = _scatter(ensemble.weights(), alive, len(seeds))
+        if step == recipe.steps or not alive:
+            break
+        prompts = training.prompts_at(step)
+        batch = prompts.draw(
+            [seeds[i] for i in alive], Stream.TRAIN, step=step, count=recipe.batch_size, dtype=training.dtype
+        )
+        target = torch.from_numpy(batch.target).to(training.device, dtype)
+        output = ensemble.forward(tokens_of(prompts, batch, alive), training=True).output
+        loss = hinge(output, target).mean(1)  # (seeds,)
+        optimizer.zero_grad(set_to_none=True)
+        loss.sum().backward()  # type: ignore[no-untyped-call]
+        if recipe.clip is not None:
+            ensemble.scale_gradients((recipe.clip / ensemble.norms()).clamp(max=1.0))
+        for group in optimizer.param_groups:
+            group["lr"] = recipe.step_size * _decay(recipe, step)
+        optimizer.step()
+
+        losses[step, alive] = loss.detach().cpu().numpy()
+        finite = np.isfinite(losses[step, alive])
+        if not finite.all():
+            diverged_at[[i for i, ok in zip(alive, finite, strict=True) if not ok]] = step
+            ensemble.keep(np.flatnonzero(finite).tolist(), optimizer)
+            alive = [i for i, ok in zip(alive, finite, strict=True) if ok]
+        report(recipe.batch_size * len(seeds))
+
+    for step in recipe.kept:  # steps after the last seed diverged
+        snapshots.setdefault(step, {n: torch.full_like(w, torch.nan) for n, w in snapshots[0].items()})
+    ends = snapshots[recipe.steps].values()
+    broken = ~torch.stack([w.flatten(1).isfinite().all(1) for w in ends]).all(0).numpy()
+    diverged_at[broken & (diverged_at < 0)] = recipe.steps
+    return Trained(training, tuple(seeds), snapshots, diverged_at, losses)
+
+
+def answers(
+    trained: Trained,
+    prompts: Prompts,
+    count: int,
+    *,
+    at: int | None = None,
+    stream: Stream = Stream.TEST,
+    step: int = 0,
+    report: Report = lambda prompts: None,
+) -> Iterator[tuple[PromptBatch, Answer]]:
+    """Answer ``count`` fresh prompts with each seed's weights, a chunk at a time; NaN weights answer NaN."""
+    training, seeds = trained.training, trained.seeds
+    ensemble = _loaded(trained, training.recipe.steps if at is None else at)
+    dictionary = stacked_dictionary(training, seeds, prompts)
+    for first in range(0, count, CHUNK):
+        with one_thread(), torch.no_grad():
+            batch = prompts.draw(
+                seeds, stream, step=step, first=first, count=min(CHUNK, count - first), dtype=training.dtype
+            )
+            answer = ensemble.forward(batch.dense(dictionary), training=False)
+        yield batch, answer
+        report(batch.outlier.shape[1] * len(seeds))
+
+
+def hinge(output: torch.Tensor, target: torch.Tensor) -> torch.Tensor:
+    """max{0, 1 − z·F}, averaged over the numbers of a label: M (4). At the kink the gradient is 0."""
+    return torch.relu(1.0 - target * output).mean(-1)
+
+
+def _ensemble(
+    training: Training, seeds: tuple[int, ...], example: torch.Tensor, tell: Callable[[str], None]
+) -> Stacked | OneByOne:
+    length = training.prompts.context_length
+    modules = initial_modules(training.model, example.shape[-1], length, seeds, bases(training, seeds))
+    modules = [module.to(training.device, getattr(torch, training.dtype)) for module in modules]
+    return assemble(modules, example, tell, training.model.label)
+
+
+def _loaded(trained: Trained, at: int) -> Stacked | OneByOne:
+    training, seeds = trained.training, trained.seeds
+    if at not in trained.snapshots:
+        kept = ", ".join(map(str, trained.snapshots))
+        raise ValueError(f"at = {at}: no weights were kept after that step; kept: {kept}")
+    dictionary = stacked_dictionary(training, seeds, training.prompts)
+    example = training.prompts.draw(seeds, Stream.TRAIN, count=2, dtype=training.dtype).dense(dictionary)
+    modules = initial_modules(
+        training.model, example.shape[-1], training.prompts.context_length, seeds, trained.bases()
+    )
+    for row, module in enumerate(modules):
+        module.to(training.device, getattr(torch, training.dtype))
+        module.load_state_dict({name: w[row] for name, w in trained.snapshots[at].items()})
+    return assemble(modules, example, lambda text: None, training.model.label)
+
+
+def _scatter(weights: Weights, alive: list[int], total: int) -> Weights:
+    """Put the living seeds' weights into their rows, NaN elsewhere."""
+    if len(alive) == total:
+        return weights
+    out = {}
+    for name, w in weights.items():
+        full = torch.full((total, *w.shape[1:]), torch.nan if w.is_floating_point() else 0, dtype=w.dtype)
+        full[alive] = w
+        out[name] = full
+    return out
+
+
+def _decay(recipe: Recipe, step: int) -> float:
+    done = step / recipe.steps
+    if recipe.decay == "linear":
+        return 1.0 - done
+    if recipe.decay == "cosine":
+        return 0.5 * (1.0 + float(np.cos(np.pi * done)))
+    return 1.0

@@ -1,0 +1,91 @@
+"""The outcome of a training run: every seed's weights at every kept step, and which seeds diverged."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from safetensors import SafetensorError, safe_open
+from safetensors.torch import save_file
+
+from iclab.description import InputError
+from iclab.engines.recipe import Training
+from iclab.prompts import Basis, Prompts
+
+
+@dataclass(frozen=True)
+class Trained:
+    """Weights of several seeds of one training."""
+
+    training: Training
+    seeds: tuple[int, ...]
+    snapshots: dict[int, dict[str, torch.Tensor]]
+    """Weights (seeds, …) by name, by the number of steps taken; NaN where a seed had diverged."""
+    diverged_at: NDArray[np.int64]
+    """(seeds,) the step at which a seed's loss or weights stopped being finite, −1 where they never did."""
+    losses: NDArray[np.float64]
+    """(steps, seeds) the batch loss before each step, NaN from a divergence on."""
+
+    @property
+    def diverged(self) -> NDArray[np.bool_]:
+        """(seeds,) which seeds diverged."""
+        return self.diverged_at >= 0
+
+    def bases(self) -> list[Basis]:
+        """Return each seed's pattern basis."""
+        return bases(self.training, self.seeds)
+
+    def select(self, seeds: tuple[int, ...]) -> Trained:
+        """Keep some of the seeds, in the given order."""
+        rows = [self.seeds.index(seed) for seed in seeds]
+        return Trained(
+            self.training,
+            tuple(seeds),
+            {step: {name: w[rows] for name, w in weights.items()} for step, weights in self.snapshots.items()},
+            self.diverged_at[rows],
+            self.losses[:, rows],
+        )
+
+    def save(self, path: Path) -> None:
+        """Write one safetensors file; the description goes into its metadata."""
+        tensors = {f"{step}/{name}": w for step, weights in self.snapshots.items() for name, w in weights.items()}
+        tensors |= {"diverged_at": torch.from_numpy(self.diverged_at), "losses": torch.from_numpy(self.losses)}
+        metadata = {"training": self.training.model_dump_json(), "seeds": json.dumps(self.seeds)}
+        try:
+            save_file({name: t.contiguous() for name, t in tensors.items()}, path, metadata=metadata)
+        except (OSError, SafetensorError) as error:
+            raise InputError(f"{path}: cannot be written ({error})") from None
+
+    @classmethod
+    def load(cls, path: Path) -> Trained:
+        """Read what `save` wrote."""
+        try:
+            with safe_open(path, framework="pt") as file:
+                metadata = file.metadata()
+                tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118 (not a dict)
+            training = Training.model_validate_json(metadata["training"])
+            seeds = tuple(json.loads(metadata["seeds"]))
+        except (OSError, SafetensorError, KeyError, TypeError, ValueError) as error:
+            raise InputError(f"{path}: is not a file of trained weights ({error})") from None
+        diverged_at, losses = tensors.pop("diverged_at").numpy(), tensors.pop("losses").numpy()
+        snapshots: dict[int, dict[str, torch.Tensor]] = {}
+        for name, tensor in tensors.items():
+            step, _, weight = name.partition("/")
+            snapshots.setdefault(int(step), {})[weight] = tensor
+        return cls(training, seeds, dict(sorted(snapshots.items())), diverged_at, losses)
+
+
+def bases(training: Training, seeds: tuple[int, ...]) -> list[Basis]:
+    """Return each seed's pattern basis: its own rotation, unless the training fixes one."""
+    fixed = training.basis_seed
+    return [training.prompts.patterns.basis(seed if fixed is None else fixed) for seed in seeds]
+
+
+def stacked_dictionary(training: Training, seeds: tuple[int, ...], prompts: Prompts) -> torch.Tensor:
+    """Return each seed's dictionary for these prompts, (seeds, D', d), in the training's dtype and device."""
+    rows = np.stack([prompts.dictionary(basis) for basis in bases(training, seeds)])
+    return torch.from_numpy(rows).to(training.device, getattr(torch, training.dtype))

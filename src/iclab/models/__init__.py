@@ -1,0 +1,88 @@
+"""The architectures: one file each, the equation first, then the code."""
+
+from __future__ import annotations
+
+import inspect
+from typing import Annotated, Any
+
+from pydantic import Field, ValidationInfo, field_validator
+from torch import nn
+
+from iclab.description import Code, Description
+from iclab.models.answer import Answer, as_answer
+from iclab.models.linear import Linear
+from iclab.models.mamba import Mamba
+from iclab.models.softmax import Softmax
+
+VERSION = 1
+"""Part of every cell's hash: bump it when the same weights give another output, or start elsewhere."""
+
+MODELS: dict[str, type[nn.Module]] = {"mamba": Mamba, "linear": Linear, "softmax": Softmax}
+"""The built-in architectures by name."""
+
+
+class Model(Description):
+    """An architecture and its options: a built-in one by name, or anyone's ``nn.Module`` class.
+
+    A user's class is called with the keywords it accepts among ``width`` (the token's length) and
+    ``context_length``, and with ``options``. It maps dense prompts (batch, l + 1, width) to outputs (batch,).
+
+    Example:
+        >>> Model(name="mamba", options={"state_size": 64}).build(width=31, context_length=20).key.shape
+        torch.Size([64, 31])
+    """
+
+    name: str | Code
+    options: Annotated[dict[str, Any], Field(validate_default=True)] = {}
+    """The class's keyword arguments; defaults are filled in, so that spelling one out changes nothing."""
+
+    @field_validator("name", mode="before")
+    @classmethod
+    def _known(cls, value: Any) -> Any:
+        if isinstance(value, type):
+            return Code.of(value)
+        if isinstance(value, str) and ":" in value:
+            return Code.of(value)
+        if isinstance(value, str) and value not in MODELS:
+            raise ValueError(f"must be one of {', '.join(MODELS)}, or your own as 'package.module:Class'")
+        return value
+
+    @field_validator("options", mode="after")
+    @classmethod
+    def _complete(cls, options: dict[str, Any], info: ValidationInfo) -> dict[str, Any]:
+        if "name" not in info.data:  # the name was refused already
+            return options
+        accepted = inspect.signature(_factory(info.data["name"])).parameters
+        open_ended = any(parameter.kind is parameter.VAR_KEYWORD for parameter in accepted.values())
+        for option in options:
+            if option in GIVEN or (option not in accepted and not open_ended):
+                known = ", ".join(name for name in accepted if name not in GIVEN) or "none"
+                raise ValueError(f"model.options.{option} = {options[option]!r}: unknown option; known: {known}")
+        defaults = {name: p.default for name, p in accepted.items() if p.default is not p.empty and name not in GIVEN}
+        return defaults | options
+
+    @property
+    def label(self) -> str:
+        """A short name for tables and figures."""
+        return self.name if isinstance(self.name, str) else self.name.path.rpartition(":")[2]
+
+    def build(self, width: int, context_length: int) -> nn.Module:
+        """Construct one instance."""
+        factory = _factory(self.name)
+        given = {"width": width, "context_length": context_length}
+        accepted = inspect.signature(factory).parameters
+        module = factory(**{name: value for name, value in given.items() if name in accepted}, **self.options)
+        if not isinstance(module, nn.Module):
+            raise ValueError(f"model = {self.label}: must be a torch.nn.Module, is {type(module).__name__}")
+        return module
+
+
+GIVEN = ("width", "context_length")
+"""What `Model.build` itself passes to a class that asks for it."""
+
+
+def _factory(name: str | Code) -> Any:
+    return MODELS[name] if isinstance(name, str) else name.load()
+
+
+__all__ = ["MODELS", "VERSION", "Answer", "Linear", "Mamba", "Model", "Softmax", "as_answer"]

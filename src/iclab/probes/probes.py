@@ -1,0 +1,175 @@
+"""Probes: what is measured on a trained model, one row a seed or a few.
+
+A probe adds up sums over prompts, chunk by chunk, so that millions of prompts cost no memory.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from iclab.engines import Trained, answers
+from iclab.models import Answer
+from iclab.prompts import PromptBatch, Prompts
+
+VERSION = 1
+"""Part of every measurement cell's hash: bump it when the same weights measure otherwise."""
+
+Row = dict[str, Any]
+Sums = dict[str, NDArray[np.float64]]
+Report = Callable[[int], None]
+
+
+def error_sums(batch: PromptBatch, answer: Answer) -> Sums:
+    """Count right, wrong, tied and NaN answers, and add up the hinge loss; shape (seeds,)."""
+    margin = batch.target.astype(np.float64) * answer.output.double().cpu().numpy()  # z·F, (S, B, w)
+    hinge = np.maximum(0.0, 1.0 - margin).mean(-1)
+    worst = margin.min(-1)  # a prompt is right when every number of its label is; NaN stays NaN
+    return {
+        "prompts": np.full(margin.shape[0], float(margin.shape[1])),
+        "right": (worst > 0).sum(1).astype(float),
+        "wrong": (worst < 0).sum(1).astype(float),
+        "ties": (worst == 0).sum(1).astype(float),
+        "nans": np.isnan(worst).sum(1).astype(float),
+        "hinge": hinge.sum(1),
+        "hinge_squares": (hinge**2).sum(1),
+    }
+
+
+def error_rows(seeds: tuple[int, ...], sums: Sums) -> list[Row]:
+    """One row a seed. Only a right answer is right: error = 1 − Pr(z·F > 0)."""
+    rows = []
+    for i, seed in enumerate(seeds):
+        n = sums["prompts"][i]
+        mean = sums["hinge"][i] / n
+        variance = max(0.0, sums["hinge_squares"][i] / n - mean**2)
+        counts = {name: int(sums[name][i]) for name in ("prompts", "right", "wrong", "ties", "nans")}
+        rows.append(
+            {
+                "seed": seed,
+                **counts,
+                "error": 1.0 - sums["right"][i] / n,
+                "hinge": mean if np.isfinite(mean) else None,
+                "hinge_standard_error": float(np.sqrt(variance / n)) if np.isfinite(mean) else None,
+            }
+        )
+    return rows
+
+
+def attention_sums(batch: PromptBatch, answer: Answer) -> Sums:
+    """Add up attention on examples that share the query's pattern, and on the others; shape (seeds,)."""
+    scores = _inside(answer.attention, "attention")  # (S, B, l)
+    same = (scores * batch.same_pattern).sum(-1)
+    other = (scores * ~batch.same_pattern).sum(-1)
+    return {
+        "prompts": np.full(scores.shape[0], float(scores.shape[1])),
+        "same": same.sum(1),
+        "other": other.sum(1),
+        "same_squares": (same**2).sum(1),
+        "other_squares": (other**2).sum(1),
+    }
+
+
+def attention_rows(seeds: tuple[int, ...], sums: Sums) -> list[Row]:
+    """One row a seed: mean attention mass on same-pattern and other examples (M Corollary 1), with standard errors."""
+    rows = []
+    for i, seed in enumerate(seeds):
+        n = sums["prompts"][i]
+        row: Row = {"seed": seed, "prompts": int(n)}
+        for kind in ("same", "other"):
+            mean = sums[kind][i] / n
+            row[kind] = mean
+            row[f"{kind}_standard_error"] = float(np.sqrt(max(0.0, sums[f"{kind}_squares"][i] / n - mean**2) / n))
+        rows.append(row)
+    return rows
+
+
+def gate_sums(batch: PromptBatch, answer: Answer) -> Sums:
+    """Add up gates by distance from the query and, for clean examples, by rank among the clean; (seeds, l)."""
+    gates = _inside(answer.gate, "gates")[..., ::-1]  # (S, B, l), nearest example first
+    outlier = batch.outlier[..., ::-1]
+    clean = ~outlier
+    sums = {
+        "clean_count": clean.sum(1).astype(float),
+        "clean": (gates * clean).sum(1),
+        "outlier_count": outlier.sum(1).astype(float),
+        "outlier": (gates * outlier).sum(1),
+    }
+    rank = np.cumsum(clean, axis=-1) - 1  # h(j) of M Corollary 2: j-th nearest clean example
+    cells = np.broadcast_to(np.arange(len(gates))[:, None, None], rank.shape)[clean], rank[clean]
+    for name, values in (("rank_count", None), ("rank", gates[clean])):
+        flat = np.ravel_multi_index(cells, (gates.shape[0], gates.shape[2]))
+        counted = np.bincount(flat, weights=values, minlength=gates.shape[0] * gates.shape[2])
+        sums[name] = counted.reshape(gates.shape[0], gates.shape[2]).astype(float)
+    return sums
+
+
+def gate_rows(seeds: tuple[int, ...], sums: Sums) -> list[Row]:
+    """Rows of mean gate by seed, kind and place: ``clean`` and ``outlier`` by distance, ``clean_rank`` by rank."""
+    rows = []
+    for kind, key in (("clean", "clean"), ("outlier", "outlier"), ("clean_rank", "rank")):
+        for i, seed in enumerate(seeds):
+            for place, (total, n) in enumerate(zip(sums[key][i], sums[f"{key}_count"][i], strict=True)):
+                mean = total / n if n else None  # no such example was seen there
+                rows.append({"seed": seed, "kind": kind, "place": place + 1, "examples": int(n), "gate": mean})
+    return rows
+
+
+def _inside(value: Any, name: str) -> NDArray[np.float64]:
+    if value is None:
+        raise ValueError(f"probe = {name}: this model's forward pass returns none; return an iclab.Answer that has it")
+    return value.double().cpu().numpy()
+
+
+PROBES: dict[str, tuple[Callable[[PromptBatch, Answer], Sums], Callable[[tuple[int, ...], Sums], list[Row]]]] = {
+    "error": (error_sums, error_rows),
+    "attention": (attention_sums, attention_rows),
+    "gates": (gate_sums, gate_rows),
+}
+"""Each probe's two halves: sums over a chunk of prompts, and rows from all sums."""
+
+
+def measure(
+    trained: Trained,
+    probe: str,
+    prompts: Prompts,
+    count: int,
+    *,
+    at: int | None = None,
+    draw: int = 0,
+    report: Report = lambda prompts: None,
+) -> list[Row]:
+    """Measure every seed on ``count`` test prompts; a seed that had diverged gets null values and ``diverged`` = True.
+
+    Args:
+        trained: the seeds to measure.
+        probe: ``error``, ``attention`` or ``gates``.
+        prompts: what to test on; the patterns must be those of the training.
+        count: test prompts for each seed, every seed its own.
+        at: measure the weights after this many steps; by default the last.
+        draw: another number gives other test prompts.
+        report: called with the number of prompts done.
+    """
+    if probe not in PROBES:
+        raise ValueError(f"probe = {probe!r}: must be one of {', '.join(PROBES)}")
+    if count < 1:
+        raise ValueError(f"count = {count}: must be at least 1")
+    if prompts.patterns != trained.training.prompts.patterns:
+        raise ValueError("prompts.patterns: must be those of the training prompts; only the rest may shift")
+    add_up, rows_from = PROBES[probe]
+    sums: Sums = {}
+    for batch, answer in answers(trained, prompts, count, at=at, step=draw, report=report):
+        for name, value in add_up(batch, answer).items():
+            sums[name] = sums[name] + value if name in sums else value
+    rows = rows_from(trained.seeds, sums)
+    step = trained.training.recipe.steps if at is None else at
+    lost = {s: 0 <= d <= step for s, d in zip(trained.seeds, trained.diverged_at, strict=True)}
+    keep = ("seed", "kind", "place")
+    return [
+        {**({k: v if k in keep else None for k, v in row.items()} if lost[row["seed"]] else row),
+         "diverged": lost[row["seed"]]}
+        for row in rows
+    ]

@@ -1,0 +1,27 @@
+"""Prompts in compact form: patterns, tasks, outliers, and the pure samplers that draw them."""
+
+from iclab.prompts.compact import PromptBatch
+from iclab.prompts.counters import Stream
+from iclab.prompts.distribution import VERSION, Prompts
+from iclab.prompts.outliers import PAPER_MIXTURES, Examples, Mixture, Outliers
+from iclab.prompts.patterns import Basis, Patterns
+from iclab.prompts.tasks import AllPairs, Listed, Ring, TaskSet, Unseen, meets_condition_1
+
+__all__ = [
+    "PAPER_MIXTURES",
+    "VERSION",
+    "AllPairs",
+    "Basis",
+    "Examples",
+    "Listed",
+    "Mixture",
+    "Outliers",
+    "Patterns",
+    "PromptBatch",
+    "Prompts",
+    "Ring",
+    "Stream",
+    "TaskSet",
+    "Unseen",
+    "meets_condition_1",
+]

@@ -1,0 +1,62 @@
+"""The compact form of a batch of prompts, and its dense view.
+
+A token is a few coefficients over a dictionary of vectors, plus a label. Models that need vectors ask for the dense
+view; engines that do not never build one.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+
+
+@dataclass(frozen=True)
+class PromptBatch:
+    """Prompts of l examples and a query, for stacked seeds: leading shape (seeds, batch) everywhere.
+
+    The last token is the query; it shows the label 0.
+    """
+
+    index: NDArray[np.int32]
+    """(…, l + 1, k) dictionary rows of each token: relevant, irrelevant, outlier."""
+    coefficient: NDArray[np.floating]
+    """(…, l + 1, k) their coefficients; an outlier coefficient of 0 is a clean token."""
+    labels: NDArray[np.floating]
+    """(…, l + 1, w) the labels shown, w numbers each (w = 1 in paper M)."""
+    target: NDArray[np.floating]
+    """(…, w) the query's true label z."""
+    outlier: NDArray[np.bool_]
+    """(…, l) which examples are corrupted."""
+    true_labels: NDArray[np.floating]
+    """(…, l, w) the labels the task gives the examples, before corruption."""
+    task: NDArray[np.int32]
+    """(…, 2) the patterns that mean +1 and −1."""
+
+    @property
+    def length(self) -> int:
+        """The number of context examples, l."""
+        return self.outlier.shape[-1]
+
+    @property
+    def same_pattern(self) -> NDArray[np.bool_]:
+        """(…, l) which examples share the query's relevant pattern."""
+        relevant = self.index[..., 0]
+        return relevant[..., :-1] == relevant[..., -1:]
+
+    def dense(self, dictionary: torch.Tensor) -> torch.Tensor:
+        """Build the tokens (x; y) of M (2) from ``dictionary`` (seeds, D, d): shape (seeds, batch, l + 1, d + w)."""
+        seeds, rows, dimension = dictionary.shape
+        device, width = dictionary.device, self.labels.shape[-1]
+        offset = torch.arange(seeds, device=device).view(-1, 1, 1, 1) * rows
+        index = torch.from_numpy(self.index).to(device).long() + offset
+        tokens = torch.nn.functional.embedding_bag(  # Σ_k coefficient_k · row_k, with room for the label behind
+            index.flatten(0, -2),
+            torch.nn.functional.pad(dictionary, (0, width)).flatten(0, 1),
+            mode="sum",
+            per_sample_weights=torch.from_numpy(self.coefficient).to(device, dictionary.dtype).flatten(0, -2),
+        ).view(*index.shape[:-1], dimension + width)
+        tokens[..., dimension:] = torch.from_numpy(self.labels).to(device, dictionary.dtype)
+        return tokens

@@ -1,0 +1,127 @@
+"""Random numbers without hidden state: every draw is a function of a key and a counter.
+
+Philox4x32-10 (Salmon, Moraes, Dror, Shaw: *Parallel random numbers: as easy as 1, 2, 3*, SC 2011) turns a
+64-bit key and a 128-bit counter into four 32-bit words. For a fixed key it is a bijection of the counter. Here
+
+    key     = (seed, stream)
+    counter = (position, index, step, slot)
+
+so that a token's words depend on nothing but who it is: not on the batch it was drawn in, the number of threads, or the
+machine. Streams keep training prompts, test prompts, bases and initial weights apart: they have different keys,
+so a test prompt can never be a training prompt's draw.
+"""
+
+from __future__ import annotations
+
+from enum import IntEnum
+
+import numba
+import numpy as np
+from numpy.typing import NDArray
+
+SEED_LIMIT = 2**32
+"""Seeds are 32-bit: one word of the key."""
+
+
+class Stream(IntEnum):
+    """What a draw is for. The numbers are part of every result: never renumber them."""
+
+    TRAIN = 1
+    TEST = 2
+    BASIS = 3
+    MIXTURE = 4
+    WEIGHTS = 5
+
+
+_M0 = np.uint64(0xD2511F53)
+_M1 = np.uint64(0xCD9E8D57)
+_WEYL0 = np.uint32(0x9E3779B9)
+_WEYL1 = np.uint32(0xBB67AE85)
+_SHIFT = np.uint64(32)
+
+
+@numba.njit(inline="always")
+def philox(c0, c1, c2, c3, k0, k1):  # type: ignore[no-untyped-def]
+    """One block of Philox4x32-10: four uint32 words from a uint32 counter of four and a key of two."""
+    for _ in range(10):
+        product0 = _M0 * np.uint64(c0)
+        product1 = _M1 * np.uint64(c2)
+        c0 = np.uint32(product1 >> _SHIFT) ^ c1 ^ k0
+        c2 = np.uint32(product0 >> _SHIFT) ^ c3 ^ k1
+        c1 = np.uint32(product1)
+        c3 = np.uint32(product0)
+        k0 = np.uint32(k0 + _WEYL0)
+        k1 = np.uint32(k1 + _WEYL1)
+    return c0, c1, c2, c3
+
+
+@numba.njit(cache=True)
+def _fill(out, seeds, stream, step, first, slot):  # type: ignore[no-untyped-def]
+    for s in range(out.shape[0]):
+        for b in range(out.shape[1]):
+            index = np.uint32(first + b)
+            for position in range(out.shape[2]):
+                w0, w1, w2, w3 = philox(np.uint32(position), index, step, slot, seeds[s], stream)
+                out[s, b, position, 0] = w0
+                out[s, b, position, 1] = w1
+                out[s, b, position, 2] = w2
+                out[s, b, position, 3] = w3
+
+
+def words(
+    seeds: NDArray[np.integer] | list[int] | tuple[int, ...],
+    stream: Stream,
+    *,
+    step: int = 0,
+    first: int = 0,
+    count: int = 1,
+    positions: int = 1,
+    slot: int = 0,
+) -> NDArray[np.uint32]:
+    """Random words for ``count`` prompts from index ``first`` on, shape (seeds, count, positions, 4).
+
+    ``slot`` numbers further blocks for the same token, for draws that one block cannot feed.
+    """
+    keys = np.asarray(seeds, dtype=np.int64)
+    if keys.size and (keys.min() < 0 or keys.max() >= SEED_LIMIT):
+        raise ValueError(f"seeds = {keys.tolist()}: each must be in [0, 2^32)")
+    out = np.empty((keys.size, count, positions, 4), dtype=np.uint32)
+    _fill(out, keys.astype(np.uint32), np.uint32(stream), np.uint32(step), np.uint32(first), np.uint32(slot))
+    return out
+
+
+def integers(word: NDArray[np.uint32], n: int, *, bits: int = 32) -> NDArray[np.int64]:
+    """Map the low ``bits`` of each word onto 0 … n−1, evenly to within n·2^−bits."""
+    low = word.astype(np.uint64) & np.uint64(2**bits - 1)
+    return ((low * np.uint64(n)) >> np.uint64(bits)).astype(np.int64)
+
+
+def symmetric(word: NDArray[np.uint32]) -> NDArray[np.float64]:
+    """Map each word onto the open interval (−1, 1): 2^24 equally spaced values, symmetric about 0.
+
+    The values are odd multiples of 2^−24, hence exact in float32 too: both precisions see the same prompt.
+    """
+    return (2.0 * (word >> np.uint32(8)).astype(np.float64) + 1.0 - 2.0**24) * 2.0**-24
+
+
+def uniform(word: NDArray[np.uint32]) -> NDArray[np.float64]:
+    """Map each word onto [0, 1)."""
+    return word.astype(np.float64) * 2.0**-32
+
+
+def bernoulli(word: NDArray[np.uint32], probability: float) -> NDArray[np.bool_]:
+    """Map each word onto True with the given probability (to within 2^−33; exactly for 0 and 1)."""
+    return word.astype(np.uint64) < np.uint64(round(probability * 2**32))
+
+
+def normals(seed: int, stream: Stream, shape: tuple[int, ...], *, slot: int = 0) -> NDArray[np.float64]:
+    """Return standard normal numbers by the Box-Muller transform, the i-th one a function of (seed, stream, slot, i)."""
+    n = int(np.prod(shape))
+    block = words([seed], stream, positions=(n + 1) // 2, slot=slot)[0, 0]  # (pairs, 4)
+    # Two words make one 64-bit uniform, so that the tail reaches past 9 standard deviations.
+    high = block[:, 0::2].astype(np.float64)  # (pairs, 2)
+    low = block[:, 1::2].astype(np.float64)
+    u = (high + (low + 0.5) * 2.0**-32) * 2.0**-32  # in (0, 1)
+    radius = np.sqrt(-2.0 * np.log(u[:, 0]))
+    angle = 2.0 * np.pi * u[:, 1]
+    return np.stack([radius * np.cos(angle), radius * np.sin(angle)], axis=1).reshape(-1)[:n].reshape(shape)

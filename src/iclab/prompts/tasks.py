@@ -1,0 +1,100 @@
+"""Tasks: ordered pairs (a, b) of relevant patterns, a meaning +1 and b meaning −1.
+
+There are M1(M1 − 1) of them. Training sees a subset; the papers ask whether the model then solves all.
+Written as text, as on the command line: ``all``, ``ring:3``, ``unseen:ring:3``, ``0-1,1-2,2-0``.
+"""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, Literal
+
+from pydantic import BeforeValidator, Field
+
+from iclab.description import Description
+
+Pair = tuple[int, int]
+
+
+class AllPairs(Description):
+    """Every ordered pair of different relevant patterns."""
+
+    kind: Literal["all"] = "all"
+
+    def pairs(self, relevant: int) -> tuple[Pair, ...]:
+        """Return the tasks among ``relevant`` patterns, sorted."""
+        return tuple((a, b) for a in range(relevant) for b in range(relevant) if a != b)
+
+
+class Ring(Description):
+    """The U·M1 tasks (j, j + k mod M1) for k = 1 … U: T §5; with U = 1 the construction of M App. C."""
+
+    kind: Literal["ring"] = "ring"
+    steps: Annotated[int, Field(ge=1)] = 1
+    """U, how many steps round the ring."""
+
+    def pairs(self, relevant: int) -> tuple[Pair, ...]:
+        """Return the tasks among ``relevant`` patterns, sorted."""
+        if self.steps >= relevant:
+            raise ValueError(f"tasks.steps = {self.steps}: must be below relevant = {relevant}")
+        return tuple(sorted((j, (j + k) % relevant) for j in range(relevant) for k in range(1, self.steps + 1)))
+
+
+class Listed(Description):
+    """The tasks a user writes down."""
+
+    kind: Literal["listed"] = "listed"
+    listed: Annotated[tuple[Pair, ...], Field(min_length=1)]
+
+    def pairs(self, relevant: int) -> tuple[Pair, ...]:
+        """Return the tasks, sorted, after checking that their patterns exist."""
+        for pair in self.listed:
+            if pair[0] == pair[1] or not all(0 <= pattern < relevant for pattern in pair):
+                raise ValueError(
+                    f"tasks = {pair[0]}-{pair[1]}: a task names two different relevant patterns from 0 to {relevant - 1}"
+                )
+        return tuple(sorted(set(self.listed)))
+
+
+class Unseen(Description):
+    """All tasks that are not in another set: what training never showed."""
+
+    kind: Literal["unseen"] = "unseen"
+    seen: Seen
+
+    def pairs(self, relevant: int) -> tuple[Pair, ...]:
+        """Return the tasks among ``relevant`` patterns, sorted."""
+        seen = set(self.seen.pairs(relevant))
+        rest = tuple(pair for pair in AllPairs().pairs(relevant) if pair not in seen)
+        if not rest:
+            raise ValueError("tasks = unseen: no task is left, the training tasks are all there are")
+        return rest
+
+
+def _parse(value: Any) -> Any:
+    if not isinstance(value, str):
+        return value
+    name, _, rest = value.partition(":")
+    if value == "all":
+        return {"kind": "all"}
+    if name == "unseen" and rest:
+        return {"kind": "unseen", "seen": _parse(rest)}
+    if name == "ring" and (rest or "1").isdigit():
+        return {"kind": "ring", "steps": int(rest or 1)}
+    try:
+        return {"kind": "listed", "listed": [tuple(map(int, pair.split("-"))) for pair in value.split(",")]}
+    except ValueError:
+        raise ValueError("must be 'all', 'ring:U', 'unseen:…' or pairs such as '0-1,1-2,2-0'") from None
+
+
+Seen = Annotated[AllPairs | Ring | Listed, Field(discriminator="kind"), BeforeValidator(_parse)]
+TaskSet = Annotated[AllPairs | Ring | Listed | Unseen, Field(discriminator="kind"), BeforeValidator(_parse)]
+
+
+def meets_condition_1(pairs: tuple[Pair, ...], relevant: int) -> bool:
+    """Check M's Condition 1 (T's 3.2): every pattern means +1, and −1, in exactly |tasks| / M1 ≥ 1 of the tasks."""
+    share, rest = divmod(len(pairs), relevant)
+    if rest or not share:
+        return False
+    return all(
+        sum(pair[side] == pattern for pair in pairs) == share for pattern in range(relevant) for side in (0, 1)
+    )
