@@ -142,7 +142,7 @@ def measure(
     draw: int = 0,
     report: Report = lambda prompts: None,
 ) -> list[Row]:
-    """Measure every seed on ``count`` test prompts; a seed that had diverged gets null values and ``diverged`` = True.
+    """Measure every seed on ``count`` test prompts; a seed that had diverged by then gets one row that says so.
 
     Args:
         trained: the seeds to measure.
@@ -159,17 +159,15 @@ def measure(
         raise ValueError(f"count = {count}: must be at least 1")
     if prompts.patterns != trained.training.prompts.patterns:
         raise ValueError("prompts.patterns: must be those of the training prompts; only the rest may shift")
-    add_up, rows_from = PROBES[probe]
-    sums: Sums = {}
-    for batch, answer in answers(trained, prompts, count, at=at, step=draw, report=report):
-        for name, value in add_up(batch, answer).items():
-            sums[name] = sums[name] + value if name in sums else value
-    rows = rows_from(trained.seeds, sums)
     step = trained.training.recipe.steps if at is None else at
-    lost = {s: 0 <= d <= step for s, d in zip(trained.seeds, trained.diverged_at, strict=True)}
-    keep = ("seed", "kind", "place")
-    return [
-        {**({k: v if k in keep else None for k, v in row.items()} if lost[row["seed"]] else row),
-         "diverged": lost[row["seed"]]}
-        for row in rows
-    ]
+    lost = [s for s, d in zip(trained.seeds, trained.diverged_at, strict=True) if 0 <= d <= step]
+    rows: list[Row] = [{"seed": seed, "diverged": True} for seed in lost]
+    if len(lost) < len(trained.seeds):
+        alive = trained.select(tuple(seed for seed in trained.seeds if seed not in lost))
+        add_up, rows_from = PROBES[probe]
+        sums: Sums = {}
+        for batch, answer in answers(alive, prompts, count, at=step, step=draw, report=report):
+            for name, value in add_up(batch, answer).items():
+                sums[name] = sums[name] + value if name in sums else value
+        rows += [row | {"diverged": False} for row in rows_from(alive.seeds, sums)]
+    return sorted(rows, key=lambda row: trained.seeds.index(row["seed"]))

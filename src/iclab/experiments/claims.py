@@ -1,0 +1,94 @@
+"""Claims and verdicts: a claim of a paper, made precise, is judged on stored rows and nothing else.
+
+*holds* and *fails* mean that the whole interval lies on that side of the margin, *undecided* that it straddles it,
+*not run* that rows are missing. A diverged seed forbids *holds*.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any, Literal
+
+from iclab.probes import Interval, Row
+
+Verdict = Literal["holds", "fails", "undecided", "not run"]
+
+
+@dataclass(frozen=True)
+class Judgement:
+    """A verdict with the number it rests on."""
+
+    verdict: Verdict
+    measured: float | None = None
+    """The number that decides: the worst one, where a claim is about several."""
+    interval: Interval | None = None
+    where: str = ""
+    """At which condition, and anything a reader should know."""
+
+
+@dataclass(frozen=True)
+class Claim:
+    """What a paper says, the predicate iclab reads into it, and how to judge that from rows."""
+
+    id: str
+    paper: str
+    """The paper's words, or its number."""
+    predicate: str
+    """What exactly is tested."""
+    judge: Callable[[list[Row]], Judgement]
+
+    def verdict(self, rows: list[Row]) -> dict[str, Any]:
+        """Judge, as one flat record."""
+        found = self.judge(rows)
+        return {
+            "id": self.id,
+            "verdict": found.verdict,
+            "measured": found.measured,
+            "low": found.interval.low if found.interval else None,
+            "high": found.interval.high if found.interval else None,
+            "where": found.where,
+            "paper": self.paper,
+            "predicate": self.predicate,
+        }
+
+
+@dataclass(frozen=True)
+class Point:
+    """One measured condition."""
+
+    value: float | None
+    interval: Interval
+    where: str
+    diverged: int = 0
+
+
+def every_below(points: Sequence[Point], margin: float) -> Judgement:
+    """Judge that every point lies below the margin; the one with the highest upper end decides."""
+    return _every(points, lambda p: p.interval.high < margin, lambda p: p.interval.low > margin, highest=True)
+
+
+def every_above(points: Sequence[Point], margin: float) -> Judgement:
+    """Judge that every point lies above the margin; the one with the lowest lower end decides."""
+    return _every(points, lambda p: p.interval.low > margin, lambda p: p.interval.high < margin, highest=False)
+
+
+def _every(
+    points: Sequence[Point], good: Callable[[Point], bool], bad: Callable[[Point], bool], highest: bool
+) -> Judgement:
+    measured = [p for p in points if p.value is not None]
+    if not points:
+        return Judgement("not run")
+    diverged = sum(p.diverged for p in points)
+    note = f"; {diverged} diverged" if diverged else ""
+    if not measured:
+        return Judgement("fails", where=f"every seed diverged{note}")
+    worst = max(measured, key=lambda p: p.interval.high if highest else -p.interval.low)
+    if failing := [p for p in measured if bad(p)]:
+        worst = max(failing, key=lambda p: p.interval.low if highest else -p.interval.high)
+        verdict: Verdict = "fails"
+    elif all(map(good, measured)) and len(measured) == len(points) and not diverged:
+        verdict = "holds"
+    else:
+        verdict = "undecided"
+    return Judgement(verdict, worst.value, worst.interval, worst.where + note)

@@ -1,0 +1,82 @@
+"""What an experiment is: a pure function from settings to cells, and from stored rows to a figure and verdicts."""
+
+from __future__ import annotations
+
+import importlib
+import pkgutil
+from abc import ABC, abstractmethod
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cache
+from typing import Any, ClassVar, Generic, TypeVar
+
+from matplotlib.figure import Figure
+
+from iclab.description import InputError
+from iclab.experiments.claims import Claim
+from iclab.experiments.settings import Settings
+from iclab.lab import MeasurementCell, Store
+from iclab.probes import Row
+
+S = TypeVar("S", bound=Settings)
+
+
+@dataclass(frozen=True)
+class Condition:
+    """A cell, and the columns by which its rows are known in this experiment."""
+
+    columns: Mapping[str, Any]
+    cell: MeasurementCell
+
+
+class Experiment(ABC, Generic[S]):
+    """A figure or table of a paper. Subclass it in a file of this package and it is found by its ``id``."""
+
+    id: ClassVar[str]
+    title: ClassVar[str]
+    paper: ClassVar[str]
+    """What the paper says the figure shows."""
+    reading: ClassVar[str]
+    """How to read our version, in two or three sentences."""
+    settings: type[S]
+
+    @abstractmethod
+    def conditions(self, settings: S) -> list[Condition]:
+        """Return every cell the experiment needs."""
+
+    @abstractmethod
+    def claims(self, settings: S) -> list[Claim]:
+        """Return the paper's claims about it, made precise."""
+
+    @abstractmethod
+    def draw(self, rows: list[Row], settings: S) -> Figure:
+        """Draw the figure from rows alone."""
+
+    def rows(self, settings: S, store: Store) -> list[Row]:
+        """Collect the stored rows of every finished cell, with the condition's columns in front."""
+        return [
+            {**condition.columns, **row}
+            for condition in self.conditions(settings)
+            if store.has(condition.cell)
+            for row in store.load_rows(condition.cell)
+            if row["seed"] < settings.seeds
+        ]
+
+
+@cache
+def experiments() -> dict[str, Experiment[Any]]:
+    """Find every experiment of this package, by id."""
+    package = importlib.import_module("iclab.experiments")
+    for module in pkgutil.iter_modules(package.__path__):
+        importlib.import_module(f"iclab.experiments.{module.name}")
+    found = [kind() for kind in Experiment.__subclasses__()]
+    return {experiment.id: experiment for experiment in sorted(found, key=lambda e: e.id)}
+
+
+def find(id_: str) -> Experiment[Any]:
+    """Return one experiment, whatever the case of its id."""
+    known = experiments()
+    for name, experiment in known.items():
+        if name.lower() == id_.lower():
+            return experiment
+    raise InputError(f"experiment = {id_!r}: must be one of {', '.join(known)}")

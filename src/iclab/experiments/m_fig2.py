@@ -1,0 +1,310 @@
+"""M-fig2: error against the fraction of outliers, for Mamba and the linear Transformer, under three label rules."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Annotated, Literal
+
+import matplotlib as mpl
+from matplotlib.figure import Figure
+from pydantic import Field, model_validator
+
+from iclab.engines import Training
+from iclab.experiments import style
+from iclab.experiments.claims import Claim, Judgement, Point, every_above, every_below
+from iclab.experiments.experiment import Condition, Experiment
+from iclab.experiments.settings import Chosen, Disclosed, MambaPaper
+from iclab.lab import MeasurementCell, TrainingCell, groups
+from iclab.probes import Interval, Proportion, Row, paired
+from iclab.theory.outliers import all_outliers, linear_outlier_bound, mamba_outlier_bound
+
+Rule = Literal["flip", "target", "random"]
+Fraction = Annotated[float, Field(ge=0, le=1)]
+
+SMALL = 0.01
+"""The paper: the error of Mamba is "smaller than 0.01"."""
+CLOSE_TO = 0.8
+"""The paper: "even when α is close to 0.8". Read as: at every α up to and including 0.8."""
+LARGE = 0.1
+"""The paper: the error of the linear Transformer "is large". Read as: ten times what it calls small."""
+
+
+class FigureSettings(MambaPaper):
+    """M-fig2: which fractions, rules and models."""
+
+    train_outlier_fraction: Annotated[Fraction, Disclosed("p_a, M §4.1")] = 0.6
+    label_rules: Annotated[tuple[Rule, ...], Field(min_length=1), Disclosed("panels A, B, C, M §4.1")] = (
+        "flip",
+        "target",
+        "random",
+    )
+    models: Annotated[tuple[str, ...], Field(min_length=1), Disclosed("M §4.1; others may be added")] = (
+        "mamba",
+        "linear",
+    )
+    outlier_fractions: Annotated[
+        tuple[Fraction, ...], Field(min_length=1), Chosen("0 to 0.9, with 0.55, 0.75 and 0.85 where curves bend")
+    ] = (0.0, 0.1, 0.2, 0.3, 0.4, 0.5, 0.55, 0.6, 0.7, 0.75, 0.8, 0.85, 0.9)
+    counting: Annotated[
+        Literal["bernoulli", "exact"],
+        Chosen("M (7) says 'with a probability of α'; 'exact' corrupts exactly α·l examples instead"),
+    ] = "bernoulli"
+
+    @model_validator(mode="after")
+    def _whole_counts(self) -> FigureSettings:
+        for fraction in self.outlier_fractions if self.counting == "exact" else ():
+            if abs(fraction * self.context_length - round(fraction * self.context_length)) > 1e-9:
+                raise ValueError(
+                    f"outlier_fractions = {fraction}: with counting = exact, fraction × context_length must be whole "
+                    f"(context_length = {self.context_length})"
+                )
+        return self
+
+    def quick(self) -> FigureSettings:
+        """Return the quick edition: one group of seeds, fewer fractions."""
+        coarse = (0.0, 0.2, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9)
+        fewer = tuple(f for f in self.outlier_fractions if f in coarse) or self.outlier_fractions
+        return super().quick().changed(outlier_fractions=fewer)
+
+
+class OutlierFraction(Experiment[FigureSettings]):
+    """Error against α, one panel a label rule."""
+
+    id = "M-fig2"
+    title = "Error against the fraction of outliers"
+    paper = (
+        "Under three forms of outliers, the classification error of Mamba is smaller than 0.01 even when α is close "
+        "to 0.8. The error of linear Transformers is large as long as α > 1/2."
+    )
+    reading = (
+        "Above, the error as the paper plots it; below, the same on a logarithmic scale. Lines are means over seeds, "
+        "bands run from the lowest to the highest seed. Dashed: prompts in which every example is an outlier, "
+        "which nobody can answer."
+    )
+    settings = FigureSettings
+
+    def conditions(self, settings: FigureSettings) -> list[Condition]:
+        """Two trainings a group of seeds, each measured under every rule and fraction."""
+        conditions = []
+        for model in settings.models:
+            training = Training(
+                model=settings.model(model),
+                prompts=settings.train_prompts(settings.train_outlier_fraction),
+                recipe=settings.recipe(model),
+            )
+            for group in groups(settings.seeds):
+                cell = TrainingCell(training=training, group=group)
+                for rule in settings.label_rules:
+                    for fraction in settings.outlier_fractions:
+                        columns = {"model": training.model.label, "outlier_labels": rule, "outlier_fraction": fraction}
+                        amount = (
+                            {"fraction": fraction}
+                            if settings.counting == "bernoulli"
+                            else {"count": round(fraction * settings.context_length)}
+                        )
+                        prompts = settings.test_prompts_with(labels=rule, **amount)
+                        measurement = MeasurementCell(
+                            training=cell, probe="error", prompts=prompts, count=settings.test_prompts
+                        )
+                        conditions.append(Condition(columns, measurement))
+        return conditions
+
+    def claims(self, settings: FigureSettings) -> list[Claim]:
+        """Four readings of the figure for each label rule."""
+        claims = []
+        for rule in settings.label_rules:
+            claims += [
+                Claim(
+                    f"M-fig2.mamba-small.{rule}",
+                    f"Mamba's error < {SMALL} even when α is close to {CLOSE_TO}",
+                    f"mean error < {SMALL} at every α ≤ {CLOSE_TO}",
+                    _below(settings, rule),
+                ),
+                Claim(
+                    f"M-fig2.mamba-excess.{rule}",
+                    f"(iclab's yardstick) Mamba's error < {SMALL} beyond what no model can know",
+                    f"mean error − {'α^l' if rule == 'flip' else 'α^l / 2'} < {SMALL} at every α ≤ {CLOSE_TO}",
+                    _below(settings, rule, beyond_floor=True),
+                ),
+                Claim(
+                    f"M-fig2.linear-large.{rule}",
+                    "the linear Transformer's error is large as long as α > 1/2",
+                    f"mean error > {LARGE} at every α > 1/2",
+                    _large(settings, rule),
+                ),
+                Claim(
+                    f"M-fig2.gap.{rule}",
+                    "Mamba can tolerate more than 1/2 fraction of outliers, linear Transformers cannot",
+                    f"linear − Mamba > {SMALL} on paired seeds at every 1/2 < α ≤ {CLOSE_TO}",
+                    _gap(settings, rule),
+                ),
+            ]
+        return claims
+
+    def draw(self, rows: list[Row], settings: FigureSettings) -> Figure:
+        """Draw linear and logarithmic panels for each rule."""
+        with mpl.rc_context(style.RC):
+            return _draw(rows, settings)
+
+
+def floor(settings: FigureSettings, rule: str, fraction: float) -> float:
+    """Error of one who knows the task from any clean example and believes the labels where there is none."""
+    hopeless = all_outliers(fraction, settings.context_length, settings.counting == "exact")
+    return hopeless if rule == "flip" else hopeless / 2
+
+
+def _errors(rows: list[Row], model: str, rule: str, fraction: float) -> dict[int, Row]:
+    return {
+        row["seed"]: row
+        for row in rows
+        if (row["model"], row["outlier_labels"], row["outlier_fraction"]) == (model, rule, fraction)
+    }
+
+
+def _proportion(rows: list[Row], model: str, rule: str, fraction: float) -> Proportion | None:
+    found = _errors(rows, model, rule, fraction).values()
+    if not found:
+        return None
+    return Proportion.of([row.get("error") for row in found], max(row.get("prompts") or 0 for row in found))
+
+
+def _points(
+    rows: list[Row], model: str, rule: str, fractions: list[float], less: Callable[[float], float]
+) -> list[Point] | None:
+    """One point a fraction, with ``less(fraction)`` taken off; None if any is missing."""
+    points = []
+    for fraction in fractions:
+        p = _proportion(rows, model, rule, fraction)
+        if p is None:
+            return None
+        off = less(fraction)
+        interval = Interval(p.interval.low - off, p.interval.high - off)
+        points.append(Point(None if p.mean is None else p.mean - off, interval, f"α = {fraction:g}", p.diverged))
+    return points
+
+
+def _below(settings: FigureSettings, rule: str, beyond_floor: bool = False) -> Callable[[list[Row]], Judgement]:
+    fractions = [f for f in settings.outlier_fractions if f <= CLOSE_TO]
+
+    def judge(rows: list[Row]) -> Judgement:
+        points = _points(
+            rows, "mamba", rule, fractions, lambda f: floor(settings, rule, f) if beyond_floor else 0.0
+        )
+        return Judgement("not run") if points is None else every_below(points, SMALL)
+
+    return judge
+
+
+def _large(settings: FigureSettings, rule: str) -> Callable[[list[Row]], Judgement]:
+    fractions = [f for f in settings.outlier_fractions if f > linear_outlier_bound()]
+
+    def judge(rows: list[Row]) -> Judgement:
+        points = _points(rows, "linear", rule, fractions, lambda f: 0.0)
+        return Judgement("not run") if points is None else every_above(points, LARGE)
+
+    return judge
+
+
+def _gap(settings: FigureSettings, rule: str) -> Callable[[list[Row]], Judgement]:
+    fractions = [f for f in settings.outlier_fractions if linear_outlier_bound() < f <= CLOSE_TO]
+
+    def judge(rows: list[Row]) -> Judgement:
+        points = []
+        for fraction in fractions:
+            linear, mamba = (_errors(rows, model, rule, fraction) for model in ("linear", "mamba"))
+            if not linear or linear.keys() != mamba.keys():
+                return Judgement("not run")
+            mean, interval, lost = paired(
+                [linear[seed].get("error") for seed in linear], [mamba[seed].get("error") for seed in linear]
+            )
+            value = None if lost == len(linear) else mean
+            points.append(Point(value, interval, f"α = {fraction:g}", lost))
+        return every_above(points, SMALL)
+
+    return judge
+
+
+def _draw(rows: list[Row], settings: FigureSettings) -> Figure:
+    models = list(dict.fromkeys(row["model"] for row in rows))
+    rules = [rule for rule in settings.label_rules if any(row["outlier_labels"] == rule for row in rows)]
+    fractions = sorted({row["outlier_fraction"] for row in rows})
+    least = 0.3 / settings.test_prompts / settings.seeds  # below one error in all prompts
+    titles = {"flip": "A  labels flipped", "target": "B  one target label", "random": "C  random labels"}
+
+    figure = Figure(figsize=(3.6 * max(len(rules), 2), 6.4), layout="constrained")
+    axes = figure.subplots(2, len(rules), sharex=True, sharey="row", squeeze=False, height_ratios=(1, 1))
+    for column, rule in enumerate(rules):
+        for row_axes, logarithmic in ((axes[0][column], False), (axes[1][column], True)):
+            style.grid(row_axes)
+            row_axes.axvline(0.5, color=style.FAINT, linewidth=0.8, linestyle=(0, (1, 2)))
+            row_axes.fill_between([0, CLOSE_TO], least, SMALL, color="#0072B2", alpha=0.07, linewidth=0)
+            row_axes.plot([0, CLOSE_TO], [SMALL, SMALL], color="#0072B2", alpha=0.5, linewidth=0.8)
+            hopeless = [all_outliers(f, settings.context_length, settings.counting == "exact") for f in fractions]
+            for share, dashes in ((1.0, (0, (4, 2))), (0.5, (0, (1.5, 1.5)))):
+                floor_line = [max(share * h, least / 10) for h in hopeless]
+                row_axes.plot(fractions, floor_line, color=style.INK, linewidth=0.9, linestyle=dashes, zorder=1.5)
+            for model in models:
+                _line(row_axes, rows, model, rule, fractions, style.colour(model, models), least, logarithmic)
+        top, bottom = axes[0][column], axes[1][column]
+        top.set_title(titles[rule], fontweight="bold")
+        top.set_ylim(-0.03, 1.03)
+        bottom.set_yscale("log")
+        bottom.set_ylim(least, 1.5)
+        bottom.set_xlim(-0.02, max(0.92, max(fractions) + 0.02))
+        bottom.set_xlabel("fraction of outliers α")
+        bound = mamba_outlier_bound(settings.train_outlier_fraction, settings.context_length, settings.context_length)
+        bottom.annotate(
+            "",
+            (bound, 0.0),
+            (bound, -0.05),
+            xycoords=("data", "axes fraction"),
+            arrowprops={"arrowstyle": "-|>", "color": "#0072B2"},
+        )
+    axes[0][0].set_ylabel("error")
+    axes[1][0].set_ylabel("error, logarithmic")
+    axes[0][0].annotate("α = 1/2", (0.49, 0.9), ha="right", color=style.FAINT, fontsize=8.5)
+    axes[1][0].annotate("paper: Mamba < 0.01", (0.01, SMALL * 1.25), color="#0072B2", fontsize=8.5)
+    _legend(figure, rows, models, settings)
+    return figure
+
+
+def _line(axes, rows, model, rule, fractions, colour, least, logarithmic):  # type: ignore[no-untyped-def]
+    xs, means, lows, highs = [], [], [], []
+    for fraction in fractions:
+        errors = [row["error"] for row in _errors(rows, model, rule, fraction).values() if row.get("error") is not None]
+        if errors:
+            xs.append(fraction)
+            means.append(sum(errors) / len(errors))
+            lows.append(min(errors))
+            highs.append(max(errors))
+    clip = (lambda values: [max(v, least) for v in values]) if logarithmic else (lambda values: values)
+    axes.fill_between(xs, clip(lows), clip(highs), color=colour, alpha=0.22, linewidth=0)
+    axes.plot(xs, clip(means), color=colour, linewidth=1.7, marker="o", markersize=3.6, clip_on=False, zorder=3)
+    if logarithmic:  # no error seen: a hollow mark on the floor of the axis
+        zero = [x for x, m in zip(xs, means, strict=True) if m == 0]
+        axes.plot(zero, [least] * len(zero), "o", color=colour, markerfacecolor="white", markersize=4, clip_on=False, zorder=4)
+
+
+def _legend(figure: Figure, rows: list[Row], models: list[str], settings: FigureSettings) -> None:
+    from matplotlib.lines import Line2D
+
+    handles = []
+    for model in models:
+        lost = {row["seed"] for row in rows if row["model"] == model and row["diverged"]}
+        name = style.NAMES.get(model, model) + (f" ({len(lost)} seeds diverged)" if lost else "")
+        handles.append(Line2D([], [], color=style.colour(model, models), marker="o", markersize=3.6, label=name))
+    handles += [
+        Line2D([], [], color=style.INK, linewidth=0.9, linestyle=(0, (4, 2)), label="only outliers, α^l: believed"),
+        Line2D([], [], color=style.INK, linewidth=0.9, linestyle=(0, (1.5, 1.5)), label="guessed, α^l / 2"),
+        Line2D([], [], color="#0072B2", marker="^", linestyle="", markersize=5, label="Theorem 2 promises below"),
+        Line2D([], [], color=style.FAINT, marker="o", markerfacecolor="white", linestyle="", label="no error seen"),
+    ]
+    figure.legend(handles=handles, loc="outside lower center", ncols=3)
+    seeds = len({row["seed"] for row in rows})
+    figure.suptitle(
+        f"M-fig2: Mamba bears outliers that the linear Transformer does not   ({seeds} seeds, "
+        f"{settings.test_prompts:,} prompts each)",
+        x=0.01,
+        ha="left",
+        fontsize=11.5,
+    )

@@ -1,0 +1,125 @@
+"""The settings of every experiment: what the papers disclose, and what iclab had to choose, once, with the evidence.
+
+A field marked `Disclosed` is the paper's. One marked `Chosen` is not in the paper: it says why it has this value and
+what other values do. Numbers in the evidence were printed by the command beside them. Choices are shared by all
+experiments of a paper; none is made to please a figure.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Annotated, Any, Self
+
+from pydantic import Field
+
+from iclab.description import Description
+from iclab.engines import Recipe
+from iclab.models import Model
+from iclab.prompts import Outliers, Patterns, Prompts
+from iclab.prompts.tasks import AllPairs, Ring, TaskSet
+
+
+@dataclass(frozen=True)
+class Disclosed:
+    """Where a paper states a setting."""
+
+    where: str
+
+
+@dataclass(frozen=True)
+class Chosen:
+    """Why a setting that no paper states has its value."""
+
+    why: str
+
+
+class Settings(Description):
+    """What every experiment has: how many seeds and test prompts."""
+
+    seeds: Annotated[int, Field(ge=1), Chosen("two groups of eight: enough for a t interval over seeds")] = 16
+    test_prompts: Annotated[
+        int, Field(ge=1), Chosen("for each seed and condition: resolves error rates of 0.001 and below")
+    ] = 10_000
+
+    def quick(self) -> Self:
+        """Return the quick edition: one group of seeds."""
+        return self.changed(seeds=min(self.seeds, 8))
+
+    def changed(self, **values: Any) -> Self:
+        """Return settings with other values, validated."""
+        return type(self).model_validate(self.model_dump() | values)
+
+    @classmethod
+    def provenance(cls) -> dict[str, Disclosed | Chosen]:
+        """Say of every field where its value comes from."""
+        return {
+            name: next(mark for mark in field.metadata if isinstance(mark, (Disclosed, Chosen)))
+            for name, field in cls.model_fields.items()
+        }
+
+
+class MambaPaper(Settings):
+    """Paper M's synthetic data and one-layer training (§3.2, §4, Algorithm 1)."""
+
+    dimension: Annotated[int, Disclosed("d, M §4")] = 30
+    relevant: Annotated[int, Disclosed("M1, M §4")] = 6
+    irrelevant: Annotated[int, Disclosed("M2, M §4")] = 10
+    outlier: Annotated[int, Disclosed("V, M §4")] = 3
+    pattern_norm: Annotated[float, Disclosed("β of µ and ν, M §4")] = 3.0
+    context_length: Annotated[int, Disclosed("l_tr = l_ts, M §4")] = 20
+    train_outlier_scale: Annotated[float, Disclosed("κ_a, M §4")] = 2.0
+    init_scale: Annotated[float, Disclosed("δ, M §4")] = 0.2
+    test_tasks: Annotated[TaskSet, Disclosed("M (5): the error is over all tasks of T")] = AllPairs()
+
+    train_tasks: Annotated[TaskSet, Chosen("TODO")] = Ring(steps=3)
+    outlier_norm: Annotated[float, Chosen("TODO")] = 3.0
+    test_outlier_scale: Annotated[float, Chosen("TODO")] = 6.0
+    train_irrelevant_scale: Annotated[float, Chosen("TODO")] = 0.5
+    test_irrelevant_scale: Annotated[float, Chosen("TODO")] = 1.5
+    balance: Annotated[str, Chosen("TODO")] = "independent"
+    batch_size: Annotated[int, Chosen("TODO")] = 128
+    steps: Annotated[int, Chosen("TODO")] = 1000
+    step_sizes: Annotated[dict[str, float], Chosen("TODO")] = {"mamba": 1.0, "linear": 0.05, "softmax": 1.0}
+
+    def patterns(self) -> Patterns:
+        """The dictionary that training and test prompts share."""
+        return Patterns(
+            dimension=self.dimension,
+            relevant=self.relevant,
+            irrelevant=self.irrelevant,
+            outlier=self.outlier,
+            relevant_norm=self.pattern_norm,
+            irrelevant_norm=self.pattern_norm,
+            outlier_norm=self.outlier_norm,
+        )
+
+    def train_prompts(self, outlier_fraction: float) -> Prompts:
+        """Definition 1: the training outliers, with random labels."""
+        return Prompts(
+            patterns=self.patterns(),
+            tasks=self.train_tasks,
+            context_length=self.context_length,
+            irrelevant_scale=self.train_irrelevant_scale,
+            outliers=Outliers(fraction=outlier_fraction, scale=self.train_outlier_scale, labels="random"),
+            balance=self.balance,
+        )
+
+    def test_prompts_with(self, **outliers: Any) -> Prompts:
+        """Definition 2: unseen outliers, mixtures of the training ones."""
+        return Prompts(
+            patterns=self.patterns(),
+            tasks=self.test_tasks,
+            context_length=self.context_length,
+            irrelevant_scale=self.test_irrelevant_scale,
+            outliers=Outliers(scale=self.test_outlier_scale, patterns="paper", **outliers),
+        )
+
+    def model(self, name: str) -> Model:
+        """A one-layer model, started at δI if it is a built-in one."""
+        return Model(name=name, options={} if ":" in name else {"init_scale": self.init_scale})
+
+    def recipe(self, name: str) -> Recipe:
+        """Plain SGD on the hinge loss (M (4), (19))."""
+        if name not in self.step_sizes:
+            raise ValueError(f"step_sizes = {self.step_sizes}: has no step size for {name}")
+        return Recipe(steps=self.steps, batch_size=self.batch_size, step_size=self.step_sizes[name])

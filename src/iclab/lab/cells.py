@@ -1,0 +1,105 @@
+"""The two kinds of cell. A cell is a unit of work: described completely, done once, kept under its hash.
+
+Training and measuring are different cells, so that a new grid of tests retrains nothing and figures share models.
+"""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal
+
+from pydantic import Field, model_validator
+
+from iclab import engines, models, probes, prompts
+from iclab.description import Code, Description
+from iclab.engines import Training
+from iclab.probes import PROBES
+from iclab.prompts import Prompts
+
+GROUP = 8
+"""Seeds are trained in fixed groups 8g … 8g + 7, so that no result depends on which other seeds were asked for."""
+
+
+class TrainingCell(Description):
+    """A training of one group of seeds."""
+
+    training: Training
+    group: Annotated[int, Field(ge=0, lt=2**32 // GROUP)] = 0
+
+    @property
+    def seeds(self) -> tuple[int, ...]:
+        """The seeds of this group."""
+        return tuple(range(self.group * GROUP, (self.group + 1) * GROUP))
+
+    @property
+    def hash(self) -> str:
+        """The name of this cell in a store."""
+        return self.digest(prompts=prompts.VERSION, models=models.VERSION, engine=engines.VERSION)
+
+    @property
+    def work(self) -> int:
+        """How many prompts it takes."""
+        return self.training.recipe.steps * self.training.recipe.batch_size * GROUP
+
+
+class MeasurementCell(Description):
+    """A probe of one group's weights, after some step, on test prompts."""
+
+    training: TrainingCell
+    probe: str
+    prompts: Prompts
+    count: Annotated[int, Field(ge=1)] = 10_000
+    """Test prompts for each seed."""
+    at: Annotated[int | None, Field(ge=0)] = None
+    """After which step; by default the last."""
+    draw: Annotated[int, Field(ge=0, lt=2**32)] = 0
+    """Another number gives other test prompts."""
+    stream: Literal["test"] = "test"
+
+    @model_validator(mode="before")
+    @classmethod
+    def _last_step(cls, data: object) -> object:
+        if isinstance(data, dict) and data.get("at") is None and isinstance(data.get("training"), TrainingCell):
+            return {**data, "at": data["training"].training.recipe.steps}
+        return data
+
+    @model_validator(mode="after")
+    def _known(self) -> MeasurementCell:
+        if self.probe not in PROBES:
+            raise ValueError(f"probe = {self.probe!r}: must be one of {', '.join(PROBES)}")
+        kept = self.training.training.recipe.kept
+        if self.at not in kept:
+            raise ValueError(f"at = {self.at}: weights are kept after steps {', '.join(map(str, kept))}")
+        if self.prompts.patterns != self.training.training.prompts.patterns:
+            raise ValueError("prompts.patterns: must be those of the training prompts; only the rest may shift")
+        return self
+
+    @property
+    def hash(self) -> str:
+        """The name of this cell in a store."""
+        return self.digest(
+            prompts=prompts.VERSION, models=models.VERSION, engine=engines.VERSION, probes=probes.VERSION
+        )
+
+    @property
+    def work(self) -> int:
+        """How many prompts it takes."""
+        return self.count * GROUP
+
+
+Cell = TrainingCell | MeasurementCell
+
+
+def groups(seeds: int) -> range:
+    """Return the groups that hold seeds 0 … seeds − 1."""
+    return range(-(-seeds // GROUP))
+
+
+def unshippable(value: object) -> list[Code]:
+    """Find users' code in a description that another process, or a later day, could not import."""
+    if isinstance(value, Code):
+        return [] if value.importable else [value]
+    if isinstance(value, Description):
+        return [code for name in type(value).model_fields for code in unshippable(getattr(value, name))]
+    if isinstance(value, tuple):
+        return [code for item in value for code in unshippable(item)]
+    return []

@@ -1,0 +1,221 @@
+"""Runs what is missing: training cells first, then the measurements that wait for them, on local processes."""
+
+from __future__ import annotations
+
+import multiprocessing
+import os
+import queue
+import signal
+import threading
+import time
+from collections.abc import Callable, Iterable
+from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
+from concurrent.futures.process import BrokenProcessPool
+from dataclasses import dataclass, field
+from multiprocessing.connection import wait as wait_for_handle
+
+from iclab.description import InputError
+from iclab.engines import Trained, train
+from iclab.lab.cells import MeasurementCell, TrainingCell, unshippable
+from iclab.lab.progress import Watch
+from iclab.lab.store import Store
+from iclab.probes import measure
+
+BATCH = 6
+"""Measurements of one training handed to a process at a time."""
+
+
+class Stopped(Exception):
+    """The run was asked to stop."""
+
+
+@dataclass
+class Plan:
+    """What is missing from a store: trainings, and under each the measurements that need it."""
+
+    trainings: dict[str, TrainingCell] = field(default_factory=dict)
+    measurements: dict[str, list[MeasurementCell]] = field(default_factory=dict)
+    found: int = 0
+    """Cells asked for that were there already."""
+
+    @classmethod
+    def of(cls, cells: Iterable[MeasurementCell], store: Store) -> Plan:
+        """Compare what is asked for with what is there."""
+        plan = cls()
+        asked = {cell.hash: cell for cell in cells}
+        for hash_, cell in asked.items():
+            needed = cell.training
+            if store.has(cell):
+                plan.found += 1
+                continue
+            plan.measurements.setdefault(needed.hash, []).append(asked[hash_])
+            if not store.has(needed):
+                plan.trainings[needed.hash] = needed
+        return plan
+
+    @property
+    def cells(self) -> int:
+        """The number of cells to compute."""
+        return len(self.trainings) + sum(map(len, self.measurements.values()))
+
+    @property
+    def work(self) -> int:
+        """The number of prompts to work through."""
+        measured = sum(cell.work for cells in self.measurements.values() for cell in cells)
+        return sum(cell.work for cell in self.trainings.values()) + measured
+
+
+def run(
+    cells: Iterable[MeasurementCell], store: Store, *, workers: int = 2, title: str = "iclab", quiet: bool = False
+) -> Plan:
+    """Compute every missing cell into the store; return what was missing.
+
+    Each finished cell is kept at once. After an interruption the same call goes on from there.
+    """
+    if workers < 1:
+        raise InputError(f"workers = {workers}: must be at least 1")
+    plan = Plan.of(cells, store)
+    if not plan.cells:
+        return plan
+    store.open_for_writing()
+    with Watch(title, plan.cells, plan.work, quiet) as watch:
+        if workers == 1:
+            _run_here(plan, store, watch)
+        else:
+            for training in plan.measurements.values():
+                if code := unshippable(training[0]):
+                    raise InputError(
+                        f"{code[0].path}: other processes cannot import it; put it into a module or use workers = 1"
+                    )
+            _run_in_processes(plan, store, min(workers, plan.cells), watch)
+    return plan
+
+
+def _run_here(plan: Plan, store: Store, watch: Watch) -> None:
+    for hash_, cells in plan.measurements.items():
+        if hash_ in plan.trainings:
+            _do_training(plan.trainings[hash_], store, watch.advance, watch.tell)
+            watch.advance(cells=1)
+        trained = store.load_training(cells[0].training)
+        for cell in cells:
+            _do_measurement(cell, trained, store, watch.advance)
+            watch.advance(cells=1)
+
+
+def _do_training(
+    cell: TrainingCell, store: Store, report: Callable[[int], None], tell: Callable[[str], None]
+) -> None:
+    started = time.perf_counter()
+    trained = train(cell.training, cell.seeds, report, tell)
+    store.save_training(cell, trained, time.perf_counter() - started)
+
+
+def _do_measurement(cell: MeasurementCell, trained: Trained, store: Store, report: Callable[[int], None]) -> None:
+    started = time.perf_counter()
+    rows = measure(trained, cell.probe, cell.prompts, cell.count, at=cell.at, draw=cell.draw, report=report)
+    store.save_rows(cell, rows, time.perf_counter() - started)
+
+
+def _run_in_processes(plan: Plan, store: Store, workers: int, watch: Watch) -> None:
+    context = multiprocessing.get_context("spawn")
+    news = context.Queue()  # (prompts, cells, text) from the workers
+    stop = context.Event()
+
+    def listen(block: float) -> None:
+        try:
+            while True:
+                prompts, cells, text = news.get(timeout=block)
+                block = 0.0
+                if text:
+                    watch.tell(text)
+                watch.advance(prompts, cells)
+        except queue.Empty:
+            pass
+
+    pool = ProcessPoolExecutor(workers, context, _begin, (news, stop))
+    try:
+        path = str(store.path)
+        jobs: dict[Future[None], str | None] = {
+            pool.submit(_training_job, path, cell.model_dump_json()): hash_ for hash_, cell in plan.trainings.items()
+        }
+
+        def submit_measurements(hash_: str) -> None:
+            cells = [cell.model_dump_json() for cell in plan.measurements[hash_]]
+            for start in range(0, len(cells), BATCH):
+                jobs[pool.submit(_measurement_job, path, cells[start : start + BATCH])] = None
+
+        for hash_ in plan.measurements:
+            if hash_ not in plan.trainings:
+                submit_measurements(hash_)
+        while jobs:
+            done, _ = wait(jobs, timeout=0.0, return_when=FIRST_COMPLETED)
+            for job in done:
+                hash_done = jobs.pop(job)
+                job.result()  # raises what the worker raised
+                if hash_done is not None:
+                    submit_measurements(hash_done)
+            listen(0.1)
+    except BrokenProcessPool:
+        raise InputError(
+            "a worker process died (out of memory?); finished cells are kept, the same command goes on"
+        ) from None
+    finally:
+        stop.set()
+        pool.shutdown(wait=True, cancel_futures=True)
+        listen(0.0)
+        news.close()
+
+
+# In the worker processes.
+
+_news: multiprocessing.Queue[tuple[int, int, str]]
+_stop: threading.Event
+
+
+def _begin(news: multiprocessing.Queue[tuple[int, int, str]], stop: threading.Event) -> None:
+    global _news, _stop
+    _news, _stop = news, stop
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # the main process decides
+    parent = multiprocessing.parent_process()
+    assert parent is not None
+
+    def leave_with_parent() -> None:
+        wait_for_handle([parent.sentinel])
+        os._exit(1)
+
+    threading.Thread(target=leave_with_parent, daemon=True).start()
+
+
+class _Reporter:
+    """Passes progress to the main process, not too often, and stops the work when the run is stopped."""
+
+    def __init__(self) -> None:
+        self._pending, self._last = 0, time.monotonic()
+
+    def __call__(self, prompts: int) -> None:
+        if _stop.is_set():
+            raise Stopped
+        self._pending += prompts
+        if time.monotonic() - self._last > 0.2:
+            self.flush()
+
+    def flush(self, cells: int = 0) -> None:
+        _news.put((self._pending, cells, ""))
+        self._pending, self._last = 0, time.monotonic()
+
+
+def _training_job(store: str, cell_json: str) -> None:
+    report = _Reporter()
+    cell = TrainingCell.model_validate_json(cell_json)
+    _do_training(cell, Store(store), report, lambda text: _news.put((0, 0, text)))
+    report.flush(cells=1)
+
+
+def _measurement_job(store: str, cells_json: list[str]) -> None:
+    report = _Reporter()
+    place = Store(store)
+    cells = [MeasurementCell.model_validate_json(text) for text in cells_json]
+    trained = place.load_training(cells[0].training)
+    for cell in cells:
+        _do_measurement(cell, trained, place, report)
+        report.flush(cells=1)

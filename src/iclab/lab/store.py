@@ -1,0 +1,185 @@
+"""The store: one immutable entry a cell, in plain files.
+
+    STORE/store.json                    what this directory is
+    STORE/training/HASH/                entry.json, weights.safetensors
+    STORE/measurement/HASH/             entry.json, rows.parquet
+    STORE/.partial/                     entries being written
+
+An entry is written under a temporary name and renamed when it is complete, so a reader never sees half of one,
+whatever happens to the writer. ``entry.json`` holds the cell's description and a checksum of the data.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import platform
+import shutil
+import socket
+import tempfile
+from collections.abc import Callable
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import torch
+
+from iclab._version import __version__
+from iclab.description import InputError
+from iclab.engines import Trained
+from iclab.lab.cells import Cell, MeasurementCell, TrainingCell
+from iclab.probes import Row
+
+FORMAT = 1
+
+
+class Store:
+    """A directory of finished cells.
+
+    Reading an empty or missing store is fine; `open_for_writing` makes it.
+    """
+
+    def __init__(self, path: Path | str) -> None:
+        self.path = Path(path)
+        marker = self.path / "store.json"
+        if self.path.exists() and not self.path.is_dir():
+            raise InputError(f"store = {self.path}: is a file; must be a directory")
+        if marker.exists():
+            try:
+                found = json.loads(marker.read_text())["format"]
+            except (ValueError, KeyError, TypeError, OSError) as error:
+                raise InputError(f"store = {self.path}: store.json cannot be read ({error})") from None
+            if found != FORMAT:
+                raise InputError(f"store = {self.path}: has format {found!r}; this version reads format {FORMAT}")
+        elif self.path.exists() and any(self.path.iterdir()):
+            raise InputError(f"store = {self.path}: is not empty and not a store; name a new or empty directory")
+
+    def open_for_writing(self) -> Store:
+        """Make the directory if need be, check that it can be written, and clear away what dead writers left."""
+        try:
+            self._partial.mkdir(parents=True, exist_ok=True)
+            with tempfile.TemporaryFile(dir=self._partial):
+                pass
+            marker = self.path / "store.json"
+            if not marker.exists():
+                temporary = self._partial / f"store.json.{os.getpid()}"
+                temporary.write_text(json.dumps({"format": FORMAT, "made by": f"iclab {__version__}"}) + "\n")
+                temporary.replace(marker)
+        except OSError as error:
+            raise InputError(f"store = {self.path}: cannot be written ({error.strerror})") from None
+        for leftover in self._partial.iterdir():
+            if not _writer_lives(leftover.name):
+                shutil.rmtree(leftover, ignore_errors=True)
+        return self
+
+    @property
+    def _partial(self) -> Path:
+        return self.path / ".partial"
+
+    def entry(self, cell: Cell) -> Path:
+        """Return the directory of a cell, whether or not it exists."""
+        return self.path / ("training" if isinstance(cell, TrainingCell) else "measurement") / cell.hash
+
+    def has(self, cell: Cell) -> bool:
+        """Whether the cell is finished."""
+        return self.entry(cell).is_dir()
+
+    def save_training(self, cell: TrainingCell, trained: Trained, seconds: float) -> None:
+        """Keep a finished training."""
+        self._write(cell, "weights.safetensors", trained.save, seconds)
+
+    def load_training(self, cell: TrainingCell) -> Trained:
+        """Read a finished training."""
+        return Trained.load(self._checked(cell, "weights.safetensors"))
+
+    def save_rows(self, cell: MeasurementCell, rows: list[Row], seconds: float) -> None:
+        """Keep a finished measurement."""
+        columns = list(dict.fromkeys(name for row in rows for name in row))
+        table = pa.table({name: [row.get(name) for row in rows] for name in columns})
+        self._write(cell, "rows.parquet", lambda path: pq.write_table(table, path), seconds)
+
+    def load_rows(self, cell: MeasurementCell) -> list[Row]:
+        """Read a finished measurement."""
+        path = self._checked(cell, "rows.parquet")
+        try:
+            return pq.read_table(path).to_pylist()
+        except (pa.ArrowException, OSError) as error:
+            raise InputError(f"{path}: cannot be read ({error})") from None
+
+    def seconds(self, cell: Cell) -> float:
+        """How long the cell took when it was computed."""
+        return float(self._about(cell)["seconds"])
+
+    def _write(self, cell: Cell, name: str, write: Callable[[Path], object], seconds: float) -> None:
+        final = self.entry(cell)
+        try:
+            final.parent.mkdir(parents=True, exist_ok=True)
+            temporary = Path(tempfile.mkdtemp(prefix=f"{_writer()}-", dir=self._partial))
+            try:
+                write(temporary / name)
+                about = {
+                    "cell": cell.model_dump(mode="json"),
+                    "sha256": {name: _checksum(temporary / name)},
+                    "seconds": round(seconds, 3),
+                    "finished": datetime.now(UTC).isoformat(timespec="seconds"),
+                    "made by": {
+                        "iclab": __version__,
+                        "torch": str(torch.__version__),
+                        "python": platform.python_version(),
+                        "machine": platform.platform(),
+                    },
+                }
+                (temporary / "entry.json").write_text(json.dumps(about, indent=1, ensure_ascii=False) + "\n")
+                temporary.chmod(0o755)
+                for file in temporary.iterdir():
+                    with file.open("rb") as handle:
+                        os.fsync(handle.fileno())
+                try:
+                    temporary.rename(final)
+                except OSError:
+                    if not final.is_dir():  # else another run finished the same cell first: its entry stands
+                        raise
+            finally:
+                shutil.rmtree(temporary, ignore_errors=True)
+        except OSError as error:
+            raise InputError(f"store = {self.path}: cannot be written ({error.strerror})") from None
+
+    def _about(self, cell: Cell) -> dict[str, Any]:
+        path = self.entry(cell) / "entry.json"
+        try:
+            return json.loads(path.read_text())
+        except (OSError, ValueError) as error:
+            raise InputError(f"{path.parent}: is corrupted ({error}); delete it to compute it again") from None
+
+    def _checked(self, cell: Cell, name: str) -> Path:
+        path = self.entry(cell) / name
+        stated = self._about(cell).get("sha256", {}).get(name)
+        if not path.is_file() or _checksum(path) != stated:
+            raise InputError(f"{path.parent}: is corrupted ({name} is not what was written); delete it to compute it again")
+        return path
+
+
+def _checksum(path: Path) -> str:
+    return hashlib.sha256(path.read_bytes()).hexdigest()
+
+
+def _writer() -> str:
+    return f"{socket.gethostname().replace('-', '_')}-{os.getpid()}"
+
+
+def _writer_lives(name: str) -> bool:
+    """Whether the process that writes an unfinished entry may still be at it; those of other machines are left alone."""
+    host, _, rest = name.partition("-")
+    pid = rest.partition("-")[0]
+    if host != _writer().partition("-")[0] or not pid.isdigit():
+        return True
+    try:
+        os.kill(int(pid), 0)
+    except ProcessLookupError:
+        return False
+    except PermissionError:
+        return True
+    return True
