@@ -1,0 +1,69 @@
+"""iclab: a laboratory for in-context learning.
+
+Names in the code, and the papers' letters (M: Mamba with outliers, T: nonlinear Transformers, S: feature selectors):
+
+    relevant            µ_j, of which there are M1            irrelevant          ν_k, M2 of them
+    outlier             v*_s, V of them                       relevant_norm …     β, the norm of a pattern
+    context_length      l                                     task                (a, b): µ_a means +1, µ_b means −1
+    irrelevant_scale    K, with κ ~ U(−K, K)                  outlier_scale       κ_a in training, κ_a' in tests
+    outlier_fraction    p_a in training, M's α in tests       relevant_fraction   T's and S's α
+    mixture             M's λ in v' = Σ λ_i v*_i + u          temperature         τ of M E.6
+    signal              S's λ                                 noise               S's τ
+    key, query          W_B and W_C; W_K and W_Q              gate                w, and G_i
+    state_size          M's m                                 width               T's m (an MLP's); a token's length
+    init_scale          δ                                     step_size           η
+    batch_size, steps   B, T                                  target              z, the query's true label
+
+The rooms: `prompts`, `models`, `engines`, `probes`, `theory`, `lab`, `experiments`. What most people need is here.
+"""
+
+from __future__ import annotations
+
+import importlib
+from typing import TYPE_CHECKING, Any
+
+from iclab._version import __version__
+
+if TYPE_CHECKING:
+    from iclab.api import Run, load, train
+    from iclab.description import InputError, OutsideTheoremWarning
+    from iclab.engines import Recipe, Switch
+    from iclab.models import Answer, Model
+    from iclab.prompts import Mixture, Outliers, Patterns, Prompts
+
+# Loaded on first use, so that `iclab --help` does not wait for torch.
+_HOMES = {
+    "iclab.api": ("Run", "load", "train"),
+    "iclab.description": ("InputError", "OutsideTheoremWarning"),
+    "iclab.engines": ("Recipe", "Switch"),
+    "iclab.models": ("Answer", "Model"),
+    "iclab.prompts": ("Mixture", "Outliers", "Patterns", "Prompts"),
+}
+
+__all__ = [
+    "Answer",
+    "InputError",
+    "Mixture",
+    "Model",
+    "Outliers",
+    "OutsideTheoremWarning",
+    "Patterns",
+    "Prompts",
+    "Recipe",
+    "Run",
+    "Switch",
+    "__version__",
+    "load",
+    "train",
+]
+
+
+def __getattr__(name: str) -> Any:
+    for module, names in _HOMES.items():
+        if name in names:
+            return getattr(importlib.import_module(module), name)
+    raise AttributeError(f"module 'iclab' has no attribute {name!r}")
+
+
+def __dir__() -> list[str]:
+    return __all__

@@ -23,6 +23,10 @@ class InputError(ValueError):
     """Something a person asked for cannot be done; the message is one line that says what is allowed."""
 
 
+class OutsideTheoremWarning(UserWarning):
+    """What was asked for can be done, but no theorem of the papers speaks of it."""
+
+
 class Description(BaseModel):
     """A frozen pydantic model that refuses unknown keys and values that are not finite."""
 

@@ -1,7 +1,17 @@
 """Engines: train (a recipe in, weights and snapshots out) and answer prompts with the result."""
 
 from iclab.engines.recipe import Recipe, Switch, Training
-from iclab.engines.reference import VERSION, answers, hinge, train
+from iclab.engines.reference import VERSION, answers, hinge, stacking_obstacle, train
 from iclab.engines.trained import Trained
 
-__all__ = ["VERSION", "Recipe", "Switch", "Trained", "Training", "answers", "hinge", "train"]
+__all__ = [
+    "VERSION",
+    "Recipe",
+    "Switch",
+    "Trained",
+    "Training",
+    "answers",
+    "hinge",
+    "stacking_obstacle",
+    "train",
+]

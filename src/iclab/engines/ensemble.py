@@ -2,20 +2,21 @@
 
 `Stacked` holds all seeds' weights in one leading dimension and runs them in one `torch.func.vmap`. Modules that
 cannot be stacked (buffers that change, random layers, in-place tricks) run seed after seed in `OneByOne`.
-Both give the same interface, and `assemble` says which one it took and why.
+Both give the same interface; `assemble` chooses and says why.
 """
 
 from __future__ import annotations
 
 import copy
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Protocol
 
 import torch
 from torch import Tensor, nn
 from torch.func import functional_call, stack_module_state, vmap
 
-from iclab.models import Answer, Model, as_answer
+from iclab.description import InputError
+from iclab.models import Answer, Model, as_answer, combine
 from iclab.prompts import Basis
 
 Weights = dict[str, Tensor]
@@ -48,8 +49,8 @@ class Stacked:
     """Seeds stacked in one leading dimension."""
 
     def __init__(self, modules: Sequence[nn.Module]) -> None:
-        parameters, buffers = stack_module_state(list(modules))  # type: ignore[arg-type]
-        self._parameters = {name: nn.Parameter(value.detach().clone()) for name, value in parameters.items()}
+        parameters, buffers = stack_module_state(list(modules))
+        self._parameters: Weights = {name: nn.Parameter(value.detach().clone()) for name, value in parameters.items()}
         self._buffers = buffers
         self._skeleton = modules[0]  # only its code is used
 
@@ -68,10 +69,12 @@ class Stacked:
     def forward(self, tokens: Tensor, training: bool) -> Answer:
         self._skeleton.train(training)
 
-        def one(parameters: Weights, buffers: Weights, prompts: Tensor) -> Answer:
-            return as_answer(functional_call(self._skeleton, (parameters, buffers), (prompts,)), prompts.shape[0], 1)
+        def one(parameters: Weights, buffers: Weights, prompts: Tensor) -> dict[str, Tensor]:
+            returned = functional_call(self._skeleton, (parameters, buffers), (prompts,))
+            answer = as_answer(returned, prompts.shape[0], 1)
+            return {name: part for name, part in answer._asdict().items() if part is not None}  # vmap takes no None
 
-        return vmap(one)(self._parameters, self._buffers, tokens)
+        return Answer(**vmap(one)(self._parameters, self._buffers, tokens))
 
     def weights(self) -> Weights:
         return {name: value.detach().cpu().clone() for name, value in (self._parameters | self._buffers).items()}
@@ -93,10 +96,13 @@ class Stacked:
 
 
 class OneByOne:
-    """Seeds run one after another, each a module of its own."""
+    """Seeds run one after another, each a module of its own.
 
-    def __init__(self, modules: Sequence[nn.Module]) -> None:
-        self._modules = list(modules)
+    A random layer's draws are a function of seed and call, so that a seed's result does not depend on the others.
+    """
+
+    def __init__(self, modules: Sequence[nn.Module], seeds: Sequence[int]) -> None:
+        self._modules, self._seeds, self._calls = list(modules), list(seeds), 0
 
     def parameters(self) -> list[Tensor]:
         return [p for module in self._modules for p in module.parameters()]
@@ -115,9 +121,12 @@ class OneByOne:
 
     def forward(self, tokens: Tensor, training: bool) -> Answer:
         answers = []
-        for module, prompts in zip(self._modules, tokens, strict=True):
-            answers.append(as_answer(module.train(training)(prompts), prompts.shape[0], 1))
-        return Answer(*(None if part[0] is None else torch.stack(part) for part in zip(*answers, strict=True)))
+        self._calls += 1
+        with torch.random.fork_rng(devices=[]):
+            for module, seed, prompts in zip(self._modules, self._seeds, tokens, strict=True):
+                torch.manual_seed(seed << 32 | self._calls)
+                answers.append(as_answer(module.train(training)(prompts), prompts.shape[0], 1))
+        return combine(answers, torch.stack)
 
     def weights(self) -> Weights:
         states = [module.state_dict() for module in self._modules]
@@ -125,6 +134,7 @@ class OneByOne:
 
     def keep(self, seeds: Sequence[int], optimizer: torch.optim.Optimizer) -> None:
         self._modules = [self._modules[i] for i in seeds]
+        self._seeds = [self._seeds[i] for i in seeds]
         alive = {id(p) for p in self.parameters()}
         for group in optimizer.param_groups:
             group["params"] = [p for p in group["params"] if id(p) in alive]
@@ -140,31 +150,25 @@ def initial_modules(
             torch.manual_seed(seed)
             module = model.build(width, context_length)
             if not list(module.parameters()):
-                raise ValueError(f"model = {model.label}: has no parameters to train")
+                raise InputError(f"model = {model.label}: has no parameters to train")
         if hasattr(module, "initialise"):
-            module.initialise(basis, seed)
+            module.initialise(basis, seed)  # type: ignore[operator]
         modules.append(module)
     return modules
 
 
-def assemble(
-    modules: Sequence[nn.Module], example: Tensor, tell: Callable[[str], None], label: str
-) -> Stacked | OneByOne:
-    """Stack the modules if `torch.func` can, else run them one by one and tell why."""
-    modules[0].train()
+def assemble(modules: Sequence[nn.Module], seeds: Sequence[int], example: Tensor) -> tuple[Stacked | OneByOne, str]:
+    """Stack the modules if `torch.func` can, else run them one by one; the text says why they are not stacked."""
     _check_shape(modules[0], example[0])
-    if type(modules[0]).__module__.startswith("iclab."):
-        return Stacked(modules)
-    reason = "it has buffers, which may change while it runs" if list(modules[0].buffers()) else ""
-    if not reason:
+    if list(modules[0].buffers()):
+        return OneByOne(modules, seeds), "it has buffers, which may change while it runs"
+    stacked = Stacked(modules)
+    if not type(modules[0]).__module__.startswith("iclab."):
         try:
-            stacked = Stacked(modules)
             stacked.forward(example, training=True)
-            return stacked
         except RuntimeError as error:
-            reason = str(error).strip().splitlines()[0].rstrip(".")
-    tell(f"{label}: seeds run one after another, not stacked: {reason}")
-    return OneByOne(modules)
+            return OneByOne(modules, seeds), str(error).strip().splitlines()[0].rstrip(".")
+    return stacked, ""
 
 
 def _check_shape(module: nn.Module, prompts: Tensor) -> None:
@@ -174,7 +178,7 @@ def _check_shape(module: nn.Module, prompts: Tensor) -> None:
             returned = copy.deepcopy(module)(prompts)
     except (RuntimeError, IndexError, TypeError) as error:
         reason = str(error).strip().splitlines()[0]
-        raise ValueError(
+        raise InputError(
             f"model = {type(module).__name__}: cannot take prompts of shape {tuple(prompts.shape)} "
             f"(batch, context_length + 1, width): {reason}"
         ) from error

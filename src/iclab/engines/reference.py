@@ -11,6 +11,7 @@ from contextlib import contextmanager
 import numpy as np
 import torch
 
+from iclab.description import InputError
 from iclab.engines.ensemble import OneByOne, Stacked, Weights, assemble, initial_modules
 from iclab.engines.recipe import OPTIMIZERS, Recipe, Training
 from iclab.engines.trained import Trained, bases, stacked_dictionary
@@ -29,7 +30,7 @@ CHUNK = 256
 
 @contextmanager
 def one_thread() -> Iterator[None]:
-    """Run torch on one thread: sums are then made in one order, so that results do not depend on the machine's cores."""
+    """Run torch on one thread: sums are then made in one order, so that results do not depend on cores."""
     before = torch.get_num_threads()
     torch.set_num_threads(1)
     try:
@@ -60,7 +61,9 @@ def _train(training: Training, seeds: tuple[int, ...], report: Report, tell: Cal
 
     alive = list(range(len(seeds)))  # rows of `seeds` still training
     first = training.prompts.draw(seeds, Stream.TRAIN, count=2, dtype=training.dtype)
-    ensemble = _ensemble(training, seeds, tokens_of(training.prompts, first, alive), tell)
+    ensemble, obstacle = _ensemble(training, seeds, tokens_of(training.prompts, first, alive))
+    if obstacle:
+        tell(f"{training.model.label}: seeds run one after another, not stacked: {obstacle}")
     optimizer = OPTIMIZERS[recipe.optimizer](ensemble.parameters(), lr=recipe.step_size, **recipe.optimizer_options)
     losses = np.full((recipe.steps, len(seeds)), np.nan)
     diverged_at = np.full(len(seeds), -1, dtype=np.int64)
@@ -79,7 +82,7 @@ def _train(training: Training, seeds: tuple[int, ...], report: Report, tell: Cal
         output = ensemble.forward(tokens_of(prompts, batch, alive), training=True).output
         loss = hinge(output, target).mean(1)  # (seeds,)
         optimizer.zero_grad(set_to_none=True)
-        loss.sum().backward()  # type: ignore[no-untyped-call]
+        loss.sum().backward()
         if recipe.clip is not None:
             ensemble.scale_gradients((recipe.clip / ensemble.norms()).clamp(max=1.0))
         for group in optimizer.param_groups:
@@ -114,7 +117,11 @@ def answers(
 ) -> Iterator[tuple[PromptBatch, Answer]]:
     """Answer ``count`` fresh prompts with each seed's weights, a chunk at a time; NaN weights answer NaN."""
     training, seeds = trained.training, trained.seeds
-    ensemble = _loaded(trained, training.recipe.steps if at is None else at)
+    after = training.recipe.steps if at is None else at
+    if after not in trained.snapshots:
+        kept = ", ".join(map(str, trained.snapshots))
+        raise InputError(f"at = {after}: no weights were kept after that step; kept: {kept}")
+    ensemble, _ = _ensemble(training, seeds, weights=trained.snapshots[after])
     dictionary = stacked_dictionary(training, seeds, prompts)
     for first in range(0, count, CHUNK):
         with one_thread(), torch.no_grad():
@@ -131,29 +138,28 @@ def hinge(output: torch.Tensor, target: torch.Tensor) -> torch.Tensor:
     return torch.relu(1.0 - target * output).mean(-1)
 
 
+def stacking_obstacle(training: Training) -> str:
+    """Say why seeds of this model cannot be stacked; an empty text if they can."""
+    return _ensemble(training, (0, 1))[1]
+
+
 def _ensemble(
-    training: Training, seeds: tuple[int, ...], example: torch.Tensor, tell: Callable[[str], None]
-) -> Stacked | OneByOne:
+    training: Training,
+    seeds: tuple[int, ...],
+    example: torch.Tensor | None = None,
+    weights: Weights | None = None,
+) -> tuple[Stacked | OneByOne, str]:
+    """Build the seeds' models, at their initial weights or at the given ones."""
+    if example is None:
+        first = training.prompts.draw(seeds, Stream.TRAIN, count=2, dtype=training.dtype)
+        example = first.dense(stacked_dictionary(training, seeds, training.prompts))
     length = training.prompts.context_length
     modules = initial_modules(training.model, example.shape[-1], length, seeds, bases(training, seeds))
-    modules = [module.to(training.device, getattr(torch, training.dtype)) for module in modules]
-    return assemble(modules, example, tell, training.model.label)
-
-
-def _loaded(trained: Trained, at: int) -> Stacked | OneByOne:
-    training, seeds = trained.training, trained.seeds
-    if at not in trained.snapshots:
-        kept = ", ".join(map(str, trained.snapshots))
-        raise ValueError(f"at = {at}: no weights were kept after that step; kept: {kept}")
-    dictionary = stacked_dictionary(training, seeds, training.prompts)
-    example = training.prompts.draw(seeds, Stream.TRAIN, count=2, dtype=training.dtype).dense(dictionary)
-    modules = initial_modules(
-        training.model, example.shape[-1], training.prompts.context_length, seeds, trained.bases()
-    )
     for row, module in enumerate(modules):
         module.to(training.device, getattr(torch, training.dtype))
-        module.load_state_dict({name: w[row] for name, w in trained.snapshots[at].items()})
-    return assemble(modules, example, lambda text: None, training.model.label)
+        if weights is not None:
+            module.load_state_dict({name: w[row] for name, w in weights.items()})
+    return assemble(modules, seeds, example)
 
 
 def _scatter(weights: Weights, alive: list[int], total: int) -> Weights:

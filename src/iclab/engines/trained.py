@@ -50,10 +50,28 @@ class Trained:
             self.losses[:, rows],
         )
 
+    @classmethod
+    def join(cls, parts: list[Trained]) -> Trained:
+        """Put several groups of seeds of one training together."""
+        first = parts[0]
+        return cls(
+            first.training,
+            tuple(seed for part in parts for seed in part.seeds),
+            {
+                step: {name: torch.cat([part.snapshots[step][name] for part in parts]) for name in weights}
+                for step, weights in first.snapshots.items()
+            },
+            np.concatenate([part.diverged_at for part in parts]),
+            np.concatenate([part.losses for part in parts], axis=1),
+        )
+
     def save(self, path: Path) -> None:
         """Write one safetensors file; the description goes into its metadata."""
         tensors = {f"{step}/{name}": w for step, weights in self.snapshots.items() for name, w in weights.items()}
-        tensors |= {"diverged_at": torch.from_numpy(self.diverged_at), "losses": torch.from_numpy(self.losses)}
+        tensors |= {
+            "diverged_at": torch.from_numpy(self.diverged_at),
+            "losses": torch.from_numpy(self.losses),
+        }
         metadata = {"training": self.training.model_dump_json(), "seeds": json.dumps(self.seeds)}
         try:
             save_file({name: t.contiguous() for name, t in tensors.items()}, path, metadata=metadata)

@@ -52,6 +52,10 @@ class Experiment(ABC, Generic[S]):
     def draw(self, rows: list[Row], settings: S) -> Figure:
         """Draw the figure from rows alone."""
 
+    @abstractmethod
+    def table(self, rows: list[Row], settings: S) -> list[dict[str, Any]]:
+        """Return the rows a person reads: one dictionary a line, the same keys in each."""
+
     def rows(self, settings: S, store: Store) -> list[Row]:
         """Collect the stored rows of every finished cell, with the condition's columns in front."""
         return [

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
 import matplotlib as mpl
 from matplotlib.figure import Figure
@@ -43,7 +43,9 @@ class FigureSettings(MambaPaper):
         "linear",
     )
     outlier_fractions: Annotated[
-        tuple[Fraction, ...], Field(min_length=1), Chosen("0 to 0.9, with 0.55, 0.75 and 0.85 where curves bend")
+        tuple[Fraction, ...],
+        Field(min_length=1),
+        Chosen("0 to 0.9, with 0.55, 0.75 and 0.85 where curves bend"),
     ] = (0.0, 0.1, 0.2, 0.3, 0.4, 0.5, 0.55, 0.6, 0.7, 0.75, 0.8, 0.85, 0.9)
     counting: Annotated[
         Literal["bernoulli", "exact"],
@@ -96,7 +98,11 @@ class OutlierFraction(Experiment[FigureSettings]):
                 cell = TrainingCell(training=training, group=group)
                 for rule in settings.label_rules:
                     for fraction in settings.outlier_fractions:
-                        columns = {"model": training.model.label, "outlier_labels": rule, "outlier_fraction": fraction}
+                        columns = {
+                            "model": training.model.label,
+                            "outlier_labels": rule,
+                            "outlier_fraction": fraction,
+                        }
                         amount = (
                             {"fraction": fraction}
                             if settings.counting == "bernoulli"
@@ -140,6 +146,19 @@ class OutlierFraction(Experiment[FigureSettings]):
                 ),
             ]
         return claims
+
+    def table(self, rows: list[Row], settings: FigureSettings) -> list[dict[str, Any]]:
+        """One line a rule and fraction: the error of each model with its interval, and the floor."""
+        lines = []
+        for rule in settings.label_rules:
+            for fraction in settings.outlier_fractions:
+                line: dict[str, Any] = {"labels": rule, "α": f"{fraction:g}"}
+                for model in dict.fromkeys(row["model"] for row in rows):
+                    p = _proportion(rows, model, rule, fraction)
+                    line[model] = "–" if p is None else p.short()
+                line["floor"] = f"{floor(settings, rule, fraction):.4f}"
+                lines.append(line)
+        return lines
 
     def draw(self, rows: list[Row], settings: FigureSettings) -> Figure:
         """Draw linear and logarithmic panels for each rule."""
@@ -187,9 +206,7 @@ def _below(settings: FigureSettings, rule: str, beyond_floor: bool = False) -> C
     fractions = [f for f in settings.outlier_fractions if f <= CLOSE_TO]
 
     def judge(rows: list[Row]) -> Judgement:
-        points = _points(
-            rows, "mamba", rule, fractions, lambda f: floor(settings, rule, f) if beyond_floor else 0.0
-        )
+        points = _points(rows, "mamba", rule, fractions, lambda f: floor(settings, rule, f) if beyond_floor else 0.0)
         return Judgement("not run") if points is None else every_below(points, SMALL)
 
     return judge
@@ -263,7 +280,7 @@ def _draw(rows: list[Row], settings: FigureSettings) -> Figure:
     axes[0][0].set_ylabel("error")
     axes[1][0].set_ylabel("error, logarithmic")
     axes[0][0].annotate("α = 1/2", (0.49, 0.9), ha="right", color=style.FAINT, fontsize=8.5)
-    axes[1][0].annotate("paper: Mamba < 0.01", (0.01, SMALL * 1.25), color="#0072B2", fontsize=8.5)
+    axes[1][-1].annotate("paper: Mamba < 0.01", (0.01, SMALL * 1.25), color="#0072B2", fontsize=8.5)
     _legend(figure, rows, models, settings)
     return figure
 
@@ -282,7 +299,16 @@ def _line(axes, rows, model, rule, fractions, colour, least, logarithmic):  # ty
     axes.plot(xs, clip(means), color=colour, linewidth=1.7, marker="o", markersize=3.6, clip_on=False, zorder=3)
     if logarithmic:  # no error seen: a hollow mark on the floor of the axis
         zero = [x for x, m in zip(xs, means, strict=True) if m == 0]
-        axes.plot(zero, [least] * len(zero), "o", color=colour, markerfacecolor="white", markersize=4, clip_on=False, zorder=4)
+        axes.plot(
+            zero,
+            [least] * len(zero),
+            "o",
+            color=colour,
+            markerfacecolor="white",
+            markersize=4,
+            clip_on=False,
+            zorder=4,
+        )
 
 
 def _legend(figure: Figure, rows: list[Row], models: list[str], settings: FigureSettings) -> None:
@@ -294,10 +320,25 @@ def _legend(figure: Figure, rows: list[Row], models: list[str], settings: Figure
         name = style.NAMES.get(model, model) + (f" ({len(lost)} seeds diverged)" if lost else "")
         handles.append(Line2D([], [], color=style.colour(model, models), marker="o", markersize=3.6, label=name))
     handles += [
-        Line2D([], [], color=style.INK, linewidth=0.9, linestyle=(0, (4, 2)), label="only outliers, α^l: believed"),
+        Line2D(
+            [],
+            [],
+            color=style.INK,
+            linewidth=0.9,
+            linestyle=(0, (4, 2)),
+            label="only outliers, α^l: believed",
+        ),
         Line2D([], [], color=style.INK, linewidth=0.9, linestyle=(0, (1.5, 1.5)), label="guessed, α^l / 2"),
         Line2D([], [], color="#0072B2", marker="^", linestyle="", markersize=5, label="Theorem 2 promises below"),
-        Line2D([], [], color=style.FAINT, marker="o", markerfacecolor="white", linestyle="", label="no error seen"),
+        Line2D(
+            [],
+            [],
+            color=style.FAINT,
+            marker="o",
+            markerfacecolor="white",
+            linestyle="",
+            label="no error seen",
+        ),
     ]
     figure.legend(handles=handles, loc="outside lower center", ncols=3)
     seeds = len({row["seed"] for row in rows})

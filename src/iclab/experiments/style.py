@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from matplotlib.axes import Axes
 
 INK = "#222222"
@@ -10,7 +12,7 @@ COLOURS = {"mamba": "#0072B2", "linear": "#D55E00", "softmax": "#009E73"}
 SPARE = ("#CC79A7", "#E69F00", "#56B4E9", "#000000")
 NAMES = {"mamba": "Mamba", "linear": "linear Transformer", "softmax": "softmax attention"}
 
-RC = {
+RC: dict[Any, Any] = {
     "figure.dpi": 160,
     "savefig.dpi": 160,
     "font.size": 9.5,

@@ -8,13 +8,15 @@ import queue
 import signal
 import threading
 import time
+import warnings
 from collections.abc import Callable, Iterable
 from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
 from concurrent.futures.process import BrokenProcessPool
 from dataclasses import dataclass, field
 from multiprocessing.connection import wait as wait_for_handle
+from typing import Any
 
-from iclab.description import InputError
+from iclab.description import InputError, OutsideTheoremWarning
 from iclab.engines import Trained, train
 from iclab.lab.cells import MeasurementCell, TrainingCell, unshippable
 from iclab.lab.progress import Watch
@@ -25,7 +27,7 @@ BATCH = 6
 """Measurements of one training handed to a process at a time."""
 
 
-class Stopped(Exception):
+class StopRequested(Exception):  # noqa: N818 (it is no error)
     """The run was asked to stop."""
 
 
@@ -66,7 +68,12 @@ class Plan:
 
 
 def run(
-    cells: Iterable[MeasurementCell], store: Store, *, workers: int = 2, title: str = "iclab", quiet: bool = False
+    cells: Iterable[MeasurementCell],
+    store: Store,
+    *,
+    workers: int = 2,
+    title: str = "iclab",
+    quiet: bool = False,
 ) -> Plan:
     """Compute every missing cell into the store; return what was missing.
 
@@ -102,9 +109,7 @@ def _run_here(plan: Plan, store: Store, watch: Watch) -> None:
             watch.advance(cells=1)
 
 
-def _do_training(
-    cell: TrainingCell, store: Store, report: Callable[[int], None], tell: Callable[[str], None]
-) -> None:
+def _do_training(cell: TrainingCell, store: Store, report: Callable[[int], None], tell: Callable[[str], None]) -> None:
     started = time.perf_counter()
     trained = train(cell.training, cell.seeds, report, tell)
     store.save_training(cell, trained, time.perf_counter() - started)
@@ -132,7 +137,7 @@ def _run_in_processes(plan: Plan, store: Store, workers: int, watch: Watch) -> N
         except queue.Empty:
             pass
 
-    pool = ProcessPoolExecutor(workers, context, _begin, (news, stop))
+    pool = ProcessPoolExecutor(workers, context, initializer=_begin, initargs=(news, stop))
     try:
         path = str(store.path)
         jobs: dict[Future[None], str | None] = {
@@ -168,13 +173,14 @@ def _run_in_processes(plan: Plan, store: Store, workers: int, watch: Watch) -> N
 
 # In the worker processes.
 
-_news: multiprocessing.Queue[tuple[int, int, str]]
-_stop: threading.Event
+_news: Any
+_stop: Any
 
 
-def _begin(news: multiprocessing.Queue[tuple[int, int, str]], stop: threading.Event) -> None:
+def _begin(news: Any, stop: Any) -> None:
     global _news, _stop
     _news, _stop = news, stop
+    warnings.simplefilter("ignore", OutsideTheoremWarning)  # the main process has said it
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # the main process decides
     parent = multiprocessing.parent_process()
     assert parent is not None
@@ -194,7 +200,7 @@ class _Reporter:
 
     def __call__(self, prompts: int) -> None:
         if _stop.is_set():
-            raise Stopped
+            raise StopRequested
         self._pending += prompts
         if time.monotonic() - self._last > 0.2:
             self.flush()

@@ -158,7 +158,7 @@ class Store:
         path = self.entry(cell) / name
         stated = self._about(cell).get("sha256", {}).get(name)
         if not path.is_file() or _checksum(path) != stated:
-            raise InputError(f"{path.parent}: is corrupted ({name} is not what was written); delete it to compute it again")
+            raise InputError(f"{path.parent}: is corrupted ({name} has changed); delete it to compute again")
         return path
 
 

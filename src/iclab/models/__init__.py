@@ -8,8 +8,8 @@ from typing import Annotated, Any
 from pydantic import Field, ValidationInfo, field_validator
 from torch import nn
 
-from iclab.description import Code, Description
-from iclab.models.answer import Answer, as_answer
+from iclab.description import Code, Description, InputError
+from iclab.models.answer import Answer, as_answer, combine
 from iclab.models.linear import Linear
 from iclab.models.mamba import Mamba
 from iclab.models.softmax import Softmax
@@ -73,7 +73,7 @@ class Model(Description):
         accepted = inspect.signature(factory).parameters
         module = factory(**{name: value for name, value in given.items() if name in accepted}, **self.options)
         if not isinstance(module, nn.Module):
-            raise ValueError(f"model = {self.label}: must be a torch.nn.Module, is {type(module).__name__}")
+            raise InputError(f"model = {self.label}: must be a torch.nn.Module, is {type(module).__name__}")
         return module
 
 
@@ -85,4 +85,4 @@ def _factory(name: str | Code) -> Any:
     return MODELS[name] if isinstance(name, str) else name.load()
 
 
-__all__ = ["MODELS", "VERSION", "Answer", "Linear", "Mamba", "Model", "Softmax", "as_answer"]
+__all__ = ["MODELS", "VERSION", "Answer", "Linear", "Mamba", "Model", "Softmax", "as_answer", "combine"]

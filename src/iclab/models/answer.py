@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
+
+from iclab.description import InputError
 
 
 class Answer(NamedTuple):
@@ -22,16 +25,25 @@ class Answer(NamedTuple):
     """(batch, l) G of each example; 1 where the model has none."""
 
 
+def combine(answers: Sequence[Answer], how: Callable[[list[Tensor]], Tensor]) -> Answer:
+    """Put several answers of one model together, part by part: stacked by seed, or one chunk behind the other."""
+    parts: dict[str, Any] = {}
+    for name in Answer._fields:
+        values = [getattr(answer, name) for answer in answers]
+        parts[name] = None if values[0] is None else how(values)
+    return Answer(**parts)
+
+
 def as_answer(returned: Answer | Tensor, batch: int, label_width: int) -> Answer:
     """Accept what a model returned: an `Answer`, or a tensor (batch,) or (batch, w) as users' modules do."""
     answer = returned if isinstance(returned, Answer) else Answer(returned)
     output = answer.output
     if not isinstance(output, torch.Tensor):
-        raise ValueError(f"model output = {type(output).__name__}: must be a tensor of shape ({batch}, {label_width})")
+        raise InputError(f"model output = {type(output).__name__}: must be a tensor of shape ({batch}, {label_width})")
     if output.shape == (batch,) and label_width == 1:
         return answer._replace(output=output.unsqueeze(-1))
     if output.shape != (batch, label_width):
-        raise ValueError(
+        raise InputError(
             f"model output shape = {tuple(output.shape)}: must be ({batch}, {label_width}), one row for each prompt"
         )
     return answer

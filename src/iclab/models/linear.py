@@ -21,7 +21,10 @@ class Linear(nn.Module):
 
     def __init__(self, width: int, state_size: int | None = None, init_scale: float = 0.2) -> None:
         super().__init__()
-        self.key, self.query = diagonal(width, state_size, init_scale), diagonal(width, state_size, init_scale)
+        self.key, self.query = (
+            diagonal(width, state_size, init_scale),
+            diagonal(width, state_size, init_scale),
+        )
 
     def forward(self, tokens: Tensor) -> Answer:
         """Answer prompts (batch, l + 1, d + 1)."""

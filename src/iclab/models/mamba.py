@@ -18,6 +18,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+from iclab.description import InputError
 from iclab.models.answer import Answer
 from iclab.prompts.counters import Stream, normals
 from iclab.prompts.patterns import Basis
@@ -41,10 +42,13 @@ class Mamba(nn.Module):
         form: Literal["closed", "recurrence"] = "closed",
     ) -> None:
         super().__init__()
-        self.key, self.query = diagonal(width, state_size, init_scale), diagonal(width, state_size, init_scale)
+        self.key, self.query = (
+            diagonal(width, state_size, init_scale),
+            diagonal(width, state_size, init_scale),
+        )
         self.gate = nn.Parameter(torch.zeros(width))  # w
         if form not in ("closed", "recurrence"):
-            raise ValueError(f"form = {form!r}: must be closed or recurrence")
+            raise InputError(f"form = {form!r}: must be closed or recurrence")
         self.form = form
 
     def initialise(self, basis: Basis, seed: int) -> None:
@@ -95,7 +99,7 @@ def diagonal(width: int, state_size: int | None, init_scale: float) -> nn.Parame
     dimension = width - 1
     size = dimension if state_size is None else state_size
     if size < 1:
-        raise ValueError(f"state_size = {size}: must be at least 1")
+        raise InputError(f"state_size = {size}: must be at least 1")
     weight = torch.zeros(size, width)
     weight[:dimension, :dimension].fill_diagonal_(init_scale)
     return nn.Parameter(weight)

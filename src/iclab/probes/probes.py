@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from iclab.description import InputError
 from iclab.engines import Trained, answers
 from iclab.models import Answer
 from iclab.prompts import PromptBatch, Prompts
@@ -51,8 +52,8 @@ def error_rows(seeds: tuple[int, ...], sums: Sums) -> list[Row]:
             {
                 "seed": seed,
                 **counts,
-                "error": 1.0 - sums["right"][i] / n,
-                "hinge": mean if np.isfinite(mean) else None,
+                "error": float(1.0 - sums["right"][i] / n),
+                "hinge": float(mean) if np.isfinite(mean) else None,
                 "hinge_standard_error": float(np.sqrt(variance / n)) if np.isfinite(mean) else None,
             }
         )
@@ -81,7 +82,7 @@ def attention_rows(seeds: tuple[int, ...], sums: Sums) -> list[Row]:
         row: Row = {"seed": seed, "prompts": int(n)}
         for kind in ("same", "other"):
             mean = sums[kind][i] / n
-            row[kind] = mean
+            row[kind] = float(mean)
             row[f"{kind}_standard_error"] = float(np.sqrt(max(0.0, sums[f"{kind}_squares"][i] / n - mean**2) / n))
         rows.append(row)
     return rows
@@ -113,14 +114,14 @@ def gate_rows(seeds: tuple[int, ...], sums: Sums) -> list[Row]:
     for kind, key in (("clean", "clean"), ("outlier", "outlier"), ("clean_rank", "rank")):
         for i, seed in enumerate(seeds):
             for place, (total, n) in enumerate(zip(sums[key][i], sums[f"{key}_count"][i], strict=True)):
-                mean = total / n if n else None  # no such example was seen there
+                mean = float(total / n) if n else None  # no such example was seen there
                 rows.append({"seed": seed, "kind": kind, "place": place + 1, "examples": int(n), "gate": mean})
     return rows
 
 
 def _inside(value: Any, name: str) -> NDArray[np.float64]:
     if value is None:
-        raise ValueError(f"probe = {name}: this model's forward pass returns none; return an iclab.Answer that has it")
+        raise InputError(f"probe = {name}: this model's forward pass returns none; return an iclab.Answer that has it")
     return value.double().cpu().numpy()
 
 
@@ -154,11 +155,11 @@ def measure(
         report: called with the number of prompts done.
     """
     if probe not in PROBES:
-        raise ValueError(f"probe = {probe!r}: must be one of {', '.join(PROBES)}")
+        raise InputError(f"probe = {probe!r}: must be one of {', '.join(PROBES)}")
     if count < 1:
-        raise ValueError(f"count = {count}: must be at least 1")
+        raise InputError(f"count = {count}: must be at least 1")
     if prompts.patterns != trained.training.prompts.patterns:
-        raise ValueError("prompts.patterns: must be those of the training prompts; only the rest may shift")
+        raise InputError("prompts.patterns: must be those of the training prompts; only the rest may shift")
     step = trained.training.recipe.steps if at is None else at
     lost = [s for s, d in zip(trained.seeds, trained.diverged_at, strict=True) if 0 <= d <= step]
     rows: list[Row] = [{"seed": seed, "diverged": True} for seed in lost]

@@ -22,7 +22,7 @@ class Interval:
     high: float
 
     def __str__(self) -> str:
-        return f"[{self.low:.4g}, {self.high:.4g}]"
+        return f"[{self.low:.3g}, {self.high:.3g}]"
 
 
 def wilson(successes: float, total: int, confidence: float = CONFIDENCE) -> Interval:
@@ -54,7 +54,7 @@ class Proportion:
 
     Example:
         >>> Proportion.of([0.0, 0.0, None], prompts=10_000)
-        Proportion(mean=0, over seeds [0, 0], over prompts [0, 0.000192], spread 0, 2 seeds, 1 diverged)
+        0 (over seeds [0, 0], over prompts [0, 0.000192], spread 0, 3 seeds of which 1 diverged)
     """
 
     mean: float | None
@@ -65,24 +65,27 @@ class Proportion:
     """Where the mean lies, from the differences between seeds."""
     prompt_interval: Interval
     """Where the mean lies, from the number of prompts tried (Wilson, all seeds' prompts together)."""
-    seeds: int
-    diverged: int
+    per_seed: tuple[float | None, ...]
+    """One error a seed; None where it diverged."""
+
+    @property
+    def diverged(self) -> int:
+        """How many seeds diverged."""
+        return sum(error is None for error in self.per_seed)
 
     @classmethod
     def of(cls, errors: Sequence[float | None], prompts: int) -> Proportion:
         """Summarise one error rate per seed (None where it diverged), each over ``prompts`` prompts."""
         good = [e for e in errors if e is not None]
-        diverged = len(errors) - len(good)
         if not good:
-            return cls(None, None, Interval(0.0, 1.0), Interval(0.0, 1.0), 0, diverged)
+            return cls(None, None, Interval(0.0, 1.0), Interval(0.0, 1.0), tuple(errors))
         seed = over_seeds(good)
         return cls(
             mean=float(np.mean(good)),
             spread=float(np.std(good, ddof=1)) if len(good) > 1 else None,
             seed_interval=Interval(max(0.0, seed.low), min(1.0, seed.high)),
             prompt_interval=wilson(sum(good) * prompts, len(good) * prompts),
-            seeds=len(good),
-            diverged=diverged,
+            per_seed=tuple(errors),
         )
 
     @property
@@ -93,13 +96,20 @@ class Proportion:
             max(self.seed_interval.high, self.prompt_interval.high),
         )
 
+    def short(self) -> str:
+        """Write mean and interval for a table."""
+        lost = f", {self.diverged} diverged" if self.diverged else ""
+        if self.mean is None:
+            return f"none{lost}"
+        return f"{self.mean:.4f} [{self.interval.low:.4f}, {self.interval.high:.4f}]{lost}"
+
     def __repr__(self) -> str:
         mean = "none" if self.mean is None else f"{self.mean:.3g}"
         spread = "unknown" if self.spread is None else f"{self.spread:.3g}"
         s, p = self.seed_interval, self.prompt_interval
         return (
-            f"Proportion(mean={mean}, over seeds [{s.low:.3g}, {s.high:.3g}], over prompts [{p.low:.3g}, {p.high:.3g}], "
-            f"spread {spread}, {self.seeds} seeds, {self.diverged} diverged)"
+            f"{mean} (over seeds {s}, over prompts {p}, spread {spread}, "
+            f"{len(self.per_seed)} seeds of which {self.diverged} diverged)"
         )
 
 

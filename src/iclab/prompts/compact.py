@@ -6,7 +6,8 @@ view; engines that do not never build one.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, fields
 
 import numpy as np
 import torch
@@ -45,6 +46,12 @@ class PromptBatch:
         """(…, l) which examples share the query's relevant pattern."""
         relevant = self.index[..., 0]
         return relevant[..., :-1] == relevant[..., -1:]
+
+    @classmethod
+    def join(cls, batches: Sequence[PromptBatch]) -> PromptBatch:
+        """Put batches of the same seeds and length one behind the other."""
+        names = [field.name for field in fields(cls)]
+        return cls(**{name: np.concatenate([getattr(batch, name) for batch in batches], axis=1) for name in names})
 
     def dense(self, dictionary: torch.Tensor) -> torch.Tensor:
         """Build the tokens (x; y) of M (2) from ``dictionary`` (seeds, D, d): shape (seeds, batch, l + 1, d + w)."""

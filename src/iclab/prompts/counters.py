@@ -13,11 +13,14 @@ so a test prompt can never be a training prompt's draw.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from enum import IntEnum
 
 import numba
 import numpy as np
 from numpy.typing import NDArray
+
+from iclab.description import InputError
 
 SEED_LIMIT = 2**32
 """Seeds are 32-bit: one word of the key."""
@@ -69,7 +72,7 @@ def _fill(out, seeds, stream, step, first, slot):  # type: ignore[no-untyped-def
 
 
 def words(
-    seeds: NDArray[np.integer] | list[int] | tuple[int, ...],
+    seeds: Sequence[int],
     stream: Stream,
     *,
     step: int = 0,
@@ -84,7 +87,7 @@ def words(
     """
     keys = np.asarray(seeds, dtype=np.int64)
     if keys.size and (keys.min() < 0 or keys.max() >= SEED_LIMIT):
-        raise ValueError(f"seeds = {keys.tolist()}: each must be in [0, 2^32)")
+        raise InputError(f"seeds = {keys.tolist()}: each must be in [0, 2^32)")
     out = np.empty((keys.size, count, positions, 4), dtype=np.uint32)
     _fill(out, keys.astype(np.uint32), np.uint32(stream), np.uint32(step), np.uint32(first), np.uint32(slot))
     return out
@@ -115,7 +118,7 @@ def bernoulli(word: NDArray[np.uint32], probability: float) -> NDArray[np.bool_]
 
 
 def normals(seed: int, stream: Stream, shape: tuple[int, ...], *, slot: int = 0) -> NDArray[np.float64]:
-    """Return standard normal numbers by the Box-Muller transform, the i-th one a function of (seed, stream, slot, i)."""
+    """Return standard normal numbers (Box and Muller), the i-th a function of (seed, stream, slot, i)."""
     n = int(np.prod(shape))
     block = words([seed], stream, positions=(n + 1) // 2, slot=slot)[0, 0]  # (pairs, 4)
     # Two words make one 64-bit uniform, so that the tail reaches past 9 standard deviations.

@@ -87,7 +87,10 @@ class Prompts(Description):
             start = words(seeds, stream, step=step, slot=2)[:, 0, :1, 0]  # (S, 1) one word a step
             task, second = self._dealt(start, np.arange(first, first + count))
         else:
-            task, second = self.pairs[integers(block[..., -1, 3], len(self.pairs))], choice[..., -1] >> np.uint32(31)
+            task, second = (
+                self.pairs[integers(block[..., -1, 3], len(self.pairs))],
+                (choice[..., -1] >> np.uint32(31)).astype(np.int64),
+            )
         negative = (choice >> np.uint32(31)).astype(np.bool_)  # (S, B, l + 1) does the token carry the −1 pattern
         negative[..., -1] = second  # (S, B)
         relevant = np.where(negative, task[..., 1:], task[..., :1])

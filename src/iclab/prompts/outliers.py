@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 from pydantic import BeforeValidator, Field, model_validator
 
-from iclab.description import Code, Description
+from iclab.description import Code, Description, InputError, OutsideTheoremWarning
 from iclab.prompts.counters import Stream, bernoulli, normals
 from iclab.prompts.patterns import Basis, Patterns
 
@@ -123,6 +123,7 @@ class Outliers(Description):
                 warnings.warn(
                     f"patterns: the weights {mixture.weights} sum to {total:g}; no theorem covers a sum that is not "
                     "positive",
+                    OutsideTheoremWarning,
                     stacklevel=2,
                 )
         return self
@@ -185,17 +186,15 @@ class Outliers(Description):
             return np.arange(length) >= length - number[..., None]
         placed = np.asarray(self.placement.load()(number, uniform()))
         if placed.shape != flags.shape or placed.dtype != np.bool_:
-            raise ValueError(
+            raise InputError(
                 f"outliers.placement = {self.placement.path}: returned {placed.dtype} of shape {placed.shape}, "
                 f"needs bool of shape {flags.shape}"
             )
         if (placed.sum(-1) != number).any():
-            raise ValueError(f"outliers.placement = {self.placement.path}: must place exactly as many as it is given")
+            raise InputError(f"outliers.placement = {self.placement.path}: must place exactly as many as it is given")
         return placed
 
-    def show(
-        self, examples: Examples, coin: NDArray[np.float64]
-    ) -> NDArray[np.float64]:
+    def show(self, examples: Examples, coin: NDArray[np.float64]) -> NDArray[np.float64]:
         """Return the labels that the context shows, shape (…, length); ``coin`` is ±1 by chance."""
         rule = self.labels
         if rule == "random":
@@ -207,7 +206,7 @@ class Outliers(Description):
         else:
             corrupted = np.asarray(rule.load()(examples), dtype=np.float64)
             if corrupted.shape != examples.labels.shape:
-                raise ValueError(
+                raise InputError(
                     f"outliers.labels = {rule.path}: returned shape {corrupted.shape}, needs {examples.labels.shape}"
                 )
         return np.where(examples.outlier, corrupted, examples.labels)

@@ -50,7 +50,7 @@ class Listed(Description):
         for pair in self.listed:
             if pair[0] == pair[1] or not all(0 <= pattern < relevant for pattern in pair):
                 raise ValueError(
-                    f"tasks = {pair[0]}-{pair[1]}: a task names two different relevant patterns from 0 to {relevant - 1}"
+                    f"tasks = {pair[0]}-{pair[1]}: must name two different relevant patterns, 0 to {relevant - 1}"
                 )
         return tuple(sorted(set(self.listed)))
 
@@ -95,6 +95,4 @@ def meets_condition_1(pairs: tuple[Pair, ...], relevant: int) -> bool:
     share, rest = divmod(len(pairs), relevant)
     if rest or not share:
         return False
-    return all(
-        sum(pair[side] == pattern for pair in pairs) == share for pattern in range(relevant) for side in (0, 1)
-    )
+    return all(sum(pair[side] == pattern for pair in pairs) == share for pattern in range(relevant) for side in (0, 1))

@@ -1,0 +1,146 @@
+"""What a person at the Python prompt uses: train many seeds in one call, then ask the result."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Literal
+
+import torch
+
+from iclab.description import InputError
+from iclab.engines import Recipe, Trained, Training, answers, stacking_obstacle
+from iclab.engines import train as train_seeds
+from iclab.lab import GROUP
+from iclab.lab.progress import Watch
+from iclab.models import Answer, Model, combine
+from iclab.probes import Proportion, Row, measure
+from iclab.prompts import PromptBatch, Prompts
+
+
+def train(
+    model: str | type[torch.nn.Module] | Model,
+    prompts: Prompts | None = None,
+    recipe: Recipe | None = None,
+    *,
+    seeds: int | Iterable[int] = GROUP,
+    dtype: Literal["float32", "float64"] = "float32",
+    device: Literal["cpu", "cuda"] = "cpu",
+    basis_seed: int | None = None,
+    progress: bool = False,
+) -> Run:
+    """Train many seeds of a model.
+
+    Args:
+        model: a built-in name (``mamba``, ``linear``, ``softmax``), a `Model` with options, or your ``nn.Module``
+            class: it is given ``width`` and ``context_length`` if it asks for them, and maps dense prompts
+            (batch, length + 1, width) to outputs (batch,).
+        prompts: what to train on.
+        recipe: loss, optimiser, steps, batch size.
+        seeds: how many (0 … seeds − 1), or which. Seeds are trained in fixed groups of eight, so that a seed's
+            result does not depend on the others asked for.
+        dtype: ``float32`` or ``float64``.
+        device: ``cpu`` or ``cuda``.
+        basis_seed: fix the rotation of the patterns; by default every seed has its own.
+        progress: show a progress bar on standard error.
+
+    Example:
+        >>> run = train("linear", recipe=Recipe(steps=20, step_size=0.05), seeds=2)
+        >>> run.error(count=500).mean
+        0.0
+    """
+    spec = model if isinstance(model, Model) else Model(name=model)
+    training = Training(
+        model=spec,
+        prompts=prompts or Prompts(),
+        recipe=recipe or Recipe(),
+        dtype=dtype,
+        device=device,
+        basis_seed=basis_seed,
+    )
+    asked = tuple(range(seeds)) if isinstance(seeds, int) else tuple(seeds)
+    if not asked or len(set(asked)) < len(asked):
+        raise InputError(f"seeds = {seeds!r}: must be at least 1, or a list of different seeds")
+    groups: list[tuple[int, ...]]
+    if stacking_obstacle(training):  # seeds run one by one: train just those asked for
+        groups = [(seed,) for seed in asked]
+    else:
+        numbers = sorted({seed // GROUP for seed in asked})
+        groups = [tuple(range(GROUP * g, GROUP * (g + 1))) for g in numbers]
+    work = sum(map(len, groups)) * training.recipe.steps * training.recipe.batch_size
+    with Watch(training.model.label, len(groups), work, quiet=not progress) as watch:
+        parts = []
+        for group in groups:
+            parts.append(train_seeds(training, group, watch.advance, watch.tell))
+            watch.advance(cells=1)
+    return Run(Trained.join(parts).select(asked))
+
+
+class Run:
+    """Trained seeds of one model, ready to be asked."""
+
+    def __init__(self, trained: Trained) -> None:
+        self.trained = trained
+
+    @property
+    def training(self) -> Training:
+        """What was trained, on what, how."""
+        return self.trained.training
+
+    @property
+    def seeds(self) -> tuple[int, ...]:
+        """The seeds, in the order of every array's first dimension."""
+        return self.trained.seeds
+
+    @property
+    def diverged(self) -> tuple[int, ...]:
+        """The seeds whose loss or weights stopped being finite."""
+        return tuple(seed for seed, lost in zip(self.seeds, self.trained.diverged, strict=True) if lost)
+
+    def weights(self, at: int | None = None) -> dict[str, torch.Tensor]:
+        """Return the weights by name, shape (seeds, …), after step ``at`` (0, a snapshot, or by default the last)."""
+        step = self.training.recipe.steps if at is None else at
+        if step not in self.trained.snapshots:
+            kept = ", ".join(map(str, self.trained.snapshots))
+            raise InputError(f"at = {at}: no weights were kept after that step; kept: {kept}")
+        return self.trained.snapshots[step]
+
+    def error(self, prompts: Prompts | None = None, *, count: int = 10_000, at: int | None = None) -> Proportion:
+        """Return 1 − Pr(z·F > 0) on ``count`` test prompts a seed, with intervals over seeds and over prompts."""
+        rows = self.measure("error", prompts, count=count, at=at)
+        return Proportion.of([row.get("error") for row in rows], count)
+
+    def attention(self, prompts: Prompts | None = None, *, count: int = 2_000, at: int | None = None) -> list[Row]:
+        """Return each seed's mean attention on examples with the query's pattern (``same``) and on the ``other``."""
+        return self.measure("attention", prompts, count=count, at=at)
+
+    def gates(self, prompts: Prompts | None = None, *, count: int = 2_000, at: int | None = None) -> list[Row]:
+        """Return each seed's mean gate by distance from the query, for clean and outlier examples."""
+        return self.measure("gates", prompts, count=count, at=at)
+
+    def measure(
+        self, probe: str, prompts: Prompts | None = None, *, count: int = 10_000, at: int | None = None
+    ) -> list[Row]:
+        """Return the rows of any probe (``error`` gives hinge loss, ties and NaN as well)."""
+        return measure(self.trained, probe, prompts or self.training.prompts, count, at=at)
+
+    def answer(
+        self, prompts: Prompts | None = None, *, count: int = 1, at: int | None = None
+    ) -> tuple[PromptBatch, Answer]:
+        """Return ``count`` test prompts a seed, and the output, attention and gates each seed gives them."""
+        parts = list(answers(self.trained, prompts or self.training.prompts, count, at=at))
+        batches, replies = zip(*parts, strict=True)
+        return PromptBatch.join(batches), combine(replies, lambda chunks: torch.cat(chunks, dim=1))
+
+    def save(self, path: str | Path) -> None:
+        """Write weights, snapshots and the description to one safetensors file."""
+        self.trained.save(Path(path))
+
+    def __repr__(self) -> str:
+        lost = f", {len(self.diverged)} diverged" if self.diverged else ""
+        return f"Run({self.training.model.label}, {len(self.seeds)} seeds, {self.training.recipe.steps} steps{lost})"
+
+
+def load(path: str | Path) -> Run:
+    """Read what `Run.save` wrote."""
+    return Run(Trained.load(Path(path)))

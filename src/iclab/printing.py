@@ -1,0 +1,100 @@
+"""Tables for people, on standard output."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
+
+if TYPE_CHECKING:
+    from iclab.experiments.outcome import Outcome
+
+_VERDICT_STYLE = {"holds": "green", "fails": "red", "undecided": "yellow", "not run": "dim"}
+
+
+def _console() -> Console:
+    console = Console(highlight=False)
+    return console if console.is_terminal else Console(highlight=False, width=150)
+
+
+def _table(*columns: str, title: str | None = None) -> Table:
+    table = Table(title=title, title_justify="left", box=None, pad_edge=False, header_style="bold")
+    for column in columns:
+        table.add_column(column)
+    return table
+
+
+def print_experiments(listed: list[dict[str, Any]]) -> None:
+    """List experiments with claims and settings."""
+    console = _console()
+    for experiment in listed:
+        console.print(Text(f"{experiment['id']}  {experiment['title']}", style="bold"))
+        console.print(Text(experiment["paper"]))
+        claims = _table("claim", "tested as")
+        for claim in experiment["claims"]:
+            claims.add_row(claim["id"], claim["predicate"])
+        console.print(claims)
+        for disclosed, heading in ((True, "stated by the paper"), (False, "chosen by iclab")):
+            settings = _table(heading, "value", "where" if disclosed else "why")
+            for setting in experiment["settings"]:
+                if setting["disclosed"] == disclosed:
+                    settings.add_row(setting["name"], Text(str(setting["value"])), Text(setting["why"]))
+            console.print()
+            console.print(settings)
+        console.print()
+
+
+def print_outcome(outcome: Outcome) -> None:
+    """Print an experiment's table, and how to read it."""
+    console = _console()
+    lines = outcome.experiment.table(outcome.rows, outcome.settings)
+    table = _table(*lines[0], title=f"{outcome.experiment.id}: {outcome.experiment.title.lower()}")
+    previous = None
+    for line in lines:
+        first = next(iter(line.values()))
+        if previous is not None and first != previous:
+            table.add_row()
+        previous = first
+        table.add_row(*map(str, line.values()))
+    console.print(table)
+    seeds, prompts = outcome.settings.seeds, outcome.settings.test_prompts
+    console.print(f"mean and 95 % interval, {seeds} seeds, {prompts:,} test prompts each", style="dim")
+    console.print()
+
+
+def print_verdicts(claims: list[dict[str, Any]]) -> None:
+    """Print a line a claim."""
+    console = _console()
+    table = _table("claim", "verdict", "measured", "95 % interval", "where", "tested as")
+    for claim in claims:
+        measured = "" if claim["measured"] is None else f"{claim['measured']:.4f}"
+        interval = "" if claim["low"] is None else f"[{claim['low']:.4f}, {claim['high']:.4f}]"
+        verdict = Text(claim["verdict"], style=_VERDICT_STYLE[claim["verdict"]])
+        table.add_row(claim["id"], verdict, measured, interval, claim["where"], claim["predicate"])
+    console.print(table)
+    console.print()
+
+
+def print_training(result: dict[str, Any]) -> None:
+    """Print what `iclab train` measured."""
+    console = _console()
+    console.print(f"{result['model']}, {result['seeds']} seeds, {result['seconds']:.1f} s")
+    for entry in result["measurements"]:
+        if entry["probe"] == "error":
+            mean = "none" if entry["error"] is None else f"{entry['error']:.4f}"
+            seed, prompt = entry["seed_interval"], entry["prompt_interval"]
+            console.print(
+                f"error, {entry['test']}: {mean}  over seeds [{seed[0]:.4f}, {seed[1]:.4f}]  "
+                f"over prompts [{prompt[0]:.4f}, {prompt[1]:.4f}]"
+                + (f"  {entry['diverged']} diverged" if entry["diverged"] else "")
+            )
+            continue
+        rows = entry["rows"]
+        table = _table(*rows[0], title=f"{entry['probe']}, {entry['test']}")
+        for row in rows:
+            table.add_row(*(f"{v:.4g}" if isinstance(v, float) else str(v) for v in row.values()))
+        console.print(table)
+    if result["weights"]:
+        console.print(f"weights in {result['weights']}")
