@@ -27,6 +27,7 @@ class Request(Description):
     seeds: Annotated[int, Field(ge=1)] = 8
     test_prompts: Annotated[int, Field(ge=1)] = 10_000
     probes: Annotated[tuple[str, ...], Field(min_length=1)] = ("error",)
+    engine: Literal["auto", "fused", "reference"] = "auto"
     dtype: Literal["float32", "float64"] = "float32"
     basis_seed: Annotated[int | None, Field(ge=0, lt=2**32)] = None
 
@@ -54,6 +55,7 @@ class Request(Description):
             model=self.model,
             prompts=self.prompts,
             recipe=self.recipe,
+            engine=self.engine,
             dtype=self.dtype,
             basis_seed=self.basis_seed,
         )

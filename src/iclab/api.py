@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterable
 from pathlib import Path
 from typing import Literal
@@ -9,7 +10,7 @@ from typing import Literal
 import torch
 
 from iclab.description import InputError
-from iclab.engines import Recipe, Trained, Training, answers, stacking_obstacle
+from iclab.engines import Recipe, Trained, Training, answers, stacking_obstacle, weights
 from iclab.engines import train as train_seeds
 from iclab.lab import GROUP
 from iclab.lab.progress import Watch
@@ -24,6 +25,7 @@ def train(
     recipe: Recipe | None = None,
     *,
     seeds: int | Iterable[int] = GROUP,
+    engine: Literal["auto", "fused", "reference"] = "auto",
     dtype: Literal["float32", "float64"] = "float32",
     device: Literal["cpu", "cuda"] = "cpu",
     basis_seed: int | None = None,
@@ -39,6 +41,8 @@ def train(
         recipe: loss, optimiser, steps, batch size.
         seeds: how many (0 … seeds − 1), or which. Seeds are trained in fixed groups of eight, so that a seed's
             result does not depend on the others asked for.
+        engine: ``fused`` is some thirty times faster and applies to ``mamba`` and ``linear`` under SGD; ``auto`` takes
+            it where it applies.
         dtype: ``float32`` or ``float64``.
         device: ``cpu`` or ``cuda``.
         basis_seed: fix the rotation of the patterns; by default every seed has its own.
@@ -54,6 +58,7 @@ def train(
         model=spec,
         prompts=prompts or Prompts(),
         recipe=recipe or Recipe(),
+        engine=engine,
         dtype=dtype,
         device=device,
         basis_seed=basis_seed,
@@ -62,7 +67,9 @@ def train(
     if not asked or len(set(asked)) < len(asked):
         raise InputError(f"seeds = {seeds!r}: must be at least 1, or a list of different seeds")
     groups: list[tuple[int, ...]]
-    if stacking_obstacle(training):  # seeds run one by one: train just those asked for
+    if training.engine == "fused":  # seeds never meet: train just those asked for
+        groups = [asked]
+    elif stacking_obstacle(training):  # the same, one by one
         groups = [(seed,) for seed in asked]
     else:
         numbers = sorted({seed // GROUP for seed in asked})
@@ -71,7 +78,7 @@ def train(
     with Watch(training.model.label, len(groups), work, quiet=not progress) as watch:
         parts = []
         for group in groups:
-            parts.append(train_seeds(training, group, watch.advance, watch.tell))
+            parts.append(train_seeds(training, group, watch.advance, watch.tell, os.cpu_count() or 1))
             watch.advance(cells=1)
     return Run(Trained.join(parts).select(asked))
 
@@ -99,11 +106,7 @@ class Run:
 
     def weights(self, at: int | None = None) -> dict[str, torch.Tensor]:
         """Return the weights by name, shape (seeds, …), after step ``at`` (0, a snapshot, or by default the last)."""
-        step = self.training.recipe.steps if at is None else at
-        if step not in self.trained.snapshots:
-            kept = ", ".join(map(str, self.trained.snapshots))
-            raise InputError(f"at = {at}: no weights were kept after that step; kept: {kept}")
-        return self.trained.snapshots[step]
+        return weights(self.trained, at)
 
     def error(self, prompts: Prompts | None = None, *, count: int = 10_000, at: int | None = None) -> Proportion:
         """Return 1 − Pr(z·F > 0) on ``count`` test prompts a seed, with intervals over seeds and over prompts."""
@@ -122,7 +125,7 @@ class Run:
         self, probe: str, prompts: Prompts | None = None, *, count: int = 10_000, at: int | None = None
     ) -> list[Row]:
         """Return the rows of any probe (``error`` gives hinge loss, ties and NaN as well)."""
-        return measure(self.trained, probe, prompts or self.training.prompts, count, at=at)
+        return measure(self.trained, probe, prompts or self.training.prompts, count, at=at, threads=os.cpu_count() or 1)
 
     def answer(
         self, prompts: Prompts | None = None, *, count: int = 1, at: int | None = None

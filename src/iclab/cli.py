@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 from iclab._version import __version__
 
 if TYPE_CHECKING:
+    from iclab.engines import Training
     from iclab.experiments.outcome import Outcome
     from iclab.experiments.settings import Settings
 
@@ -147,6 +148,10 @@ def _parser() -> argparse.ArgumentParser:
             "--workers", metavar="N", type=int, default=os.cpu_count() or 1, help="processes (default: all)"
         )
 
+    def chooses_engine(sub: argparse.ArgumentParser) -> None:
+        sub.add_argument("--engine", help="fused or reference (default: fused where it applies)")
+        sub.add_argument("--verbose", action="store_true", help="say which engine runs, and why not the fused one")
+
     def has_settings(sub: argparse.ArgumentParser) -> None:
         sub.add_argument("--quick", action="store_true", help="the quick edition: one group of 8 seeds, fewer points")
         sub.add_argument("--seeds", metavar="N", type=int, help="how many training seeds")
@@ -161,6 +166,7 @@ def _parser() -> argparse.ArgumentParser:
     run.add_argument("id", metavar="ID", help="such as M-fig2")
     computes(run)
     has_settings(run)
+    chooses_engine(run)
     draws(run)
 
     reproduce = command("reproduce", _reproduce, "run every experiment there is")
@@ -186,6 +192,7 @@ def _parser() -> argparse.ArgumentParser:
             train.add_argument(f"--test-{flag}", metavar="X", help=f"in tests: {text}")
     train.add_argument("--test-prompts", metavar="N", type=int, help="test prompts for each seed (default: 10000)")
     train.add_argument("--dtype", help="float32 or float64")
+    chooses_engine(train)
     train.add_argument("--probe", action="append", help="error, attention or gates; repeatable (default: error)")
     train.add_argument("--set", metavar="KEY=VALUE", action="append", default=[], help="any key of the TOML file")
     train.add_argument("--save", metavar="FILE", help="write the weights (safetensors)")
@@ -220,6 +227,8 @@ def _settings(options: argparse.Namespace, kind: type[Settings]) -> Settings:
     changes = _pairs(getattr(options, "set", []))
     if options.seeds is not None:
         changes["seeds"] = options.seeds
+    if getattr(options, "engine", None):
+        changes["engine"] = options.engine
     settings = kind().changed(**changes)
     return settings.quick() if options.quick else settings
 
@@ -273,8 +282,20 @@ def _compute(id_: str, options: argparse.Namespace) -> tuple[Outcome, float]:
     settings = _settings(options, experiment.settings)
     store = Store(options.store)
     cells = [condition.cell for condition in experiment.conditions(settings)]
+    if getattr(options, "verbose", False):
+        _tell_engines([cell.training.training for cell in cells])
     run(cells, store, workers=options.workers, title=experiment.id)
     return Outcome.of(experiment, settings, store), time.perf_counter() - started
+
+
+def _tell_engines(trainings: list[Training]) -> None:
+    """Say on standard error which engine each training runs on, and why."""
+    from iclab.engines import fused_obstacle
+
+    for training in dict.fromkeys((t.model.label, t.engine, fused_obstacle(t)) for t in trainings):
+        label, engine, obstacle = training
+        reason = f" ({obstacle})" if obstacle else "" if engine == "fused" else " (as asked)"
+        print(f"iclab: {label} runs on the {engine} engine{reason}", file=sys.stderr)
 
 
 def _finish(outcomes: list[tuple[Outcome, float]], options: argparse.Namespace, together: bool) -> None:
@@ -343,7 +364,9 @@ def _train(options: argparse.Namespace) -> None:
     if options.file:
         data = _toml(Path(options.file))
     given = vars(options)
-    changes = {name: given[name] for name in ("model", "seeds", "dtype", "probe", "test_prompts") if given[name]}
+    changes = {
+        name: given[name] for name in ("model", "seeds", "engine", "dtype", "probe", "test_prompts") if given[name]
+    }
     if options.seeds is not None:
         changes["seeds"] = options.seeds
     if "probe" in changes:
@@ -358,6 +381,8 @@ def _train(options: argparse.Namespace) -> None:
         if given[flag.replace("-", "_")] is not None:
             changes[f"recipe.{key}"] = _value(given[flag.replace("-", "_")])
     request = Request.read(data, changes | _pairs(options.set))
+    if options.verbose:
+        _tell_engines([request.training()])
     result = carry_out(request, Store(options.store), options.workers, Path(options.save) if options.save else None)
     if options.json:
         print(json.dumps(result, ensure_ascii=False))

@@ -1,17 +1,20 @@
 """Engines: train (a recipe in, weights and snapshots out) and answer prompts with the result."""
 
-from iclab.engines.recipe import Recipe, Switch, Training
-from iclab.engines.reference import VERSION, answers, hinge, stacking_obstacle, train
+from iclab.engines.engine import answers, tally, train, version, weights
+from iclab.engines.recipe import Recipe, Switch, Training, fused_obstacle
+from iclab.engines.reference import stacking_obstacle
 from iclab.engines.trained import Trained
 
 __all__ = [
-    "VERSION",
     "Recipe",
     "Switch",
     "Trained",
     "Training",
     "answers",
-    "hinge",
+    "fused_obstacle",
     "stacking_obstacle",
+    "tally",
     "train",
+    "version",
+    "weights",
 ]

@@ -8,7 +8,8 @@ Both give the same interface; `assemble` chooses and says why.
 from __future__ import annotations
 
 import copy
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from typing import Protocol
 
 import torch
@@ -141,20 +142,36 @@ class OneByOne:
 
 
 def initial_modules(
-    model: Model, width: int, context_length: int, seeds: Sequence[int], bases: Sequence[Basis]
+    model: Model,
+    width: int,
+    context_length: int,
+    seeds: Sequence[int],
+    bases: Sequence[Basis],
+    dtype: torch.dtype,
 ) -> list[nn.Module]:
     """Build each seed's module: a pure function of the seed (and, for built-in models, of its basis)."""
     modules = []
     for seed, basis in zip(seeds, bases, strict=True):
-        with torch.random.fork_rng(devices=[]):
+        with torch.random.fork_rng(devices=[]), _default_dtype(dtype):
             torch.manual_seed(seed)
-            module = model.build(width, context_length)
-            if not list(module.parameters()):
-                raise InputError(f"model = {model.label}: has no parameters to train")
+            module = model.build(width, context_length).to(dtype)
+        if not list(module.parameters()):
+            raise InputError(f"model = {model.label}: has no parameters to train")
         if hasattr(module, "initialise"):
             module.initialise(basis, seed)  # type: ignore[operator]
         modules.append(module)
     return modules
+
+
+@contextmanager
+def _default_dtype(dtype: torch.dtype) -> Iterator[None]:
+    """Let a module draw its weights in the precision it will train in, not round them from another."""
+    before = torch.get_default_dtype()
+    torch.set_default_dtype(dtype)
+    try:
+        yield
+    finally:
+        torch.set_default_dtype(before)
 
 
 def assemble(modules: Sequence[nn.Module], seeds: Sequence[int], example: Tensor) -> tuple[Stacked | OneByOne, str]:

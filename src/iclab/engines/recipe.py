@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from typing import Annotated, Any, Literal
 
 import torch
 from pydantic import BeforeValidator, Field, model_validator
 
-from iclab.description import Description
+from iclab.description import Code, Description
 from iclab.models import Model
 from iclab.prompts import Prompts
 
@@ -86,6 +87,15 @@ class Recipe(Description):
             raise ValueError(f"optimizer_options = {self.optimizer_options}: {error}") from None
         return self
 
+    def rate(self, step: int) -> float:
+        """Return the share of the step size that iteration ``step`` uses."""
+        done = step / self.steps
+        if self.decay == "linear":
+            return 1.0 - done
+        if self.decay == "cosine":
+            return 0.5 * (1.0 + math.cos(math.pi * done))
+        return 1.0
+
     @property
     def kept(self) -> tuple[int, ...]:
         """All steps after which weights are kept."""
@@ -98,10 +108,11 @@ class Training(Description):
     model: Model
     prompts: Prompts = Prompts()
     recipe: Recipe = Recipe()
-    engine: Literal["reference"] = "reference"
+    engine: Literal["auto", "fused", "reference"] = "auto"
+    """``auto`` becomes ``fused`` where that engine applies, else ``reference``."""
     dtype: Literal["float32", "float64"] = "float32"
     device: Literal["cpu", "cuda"] = "cpu"
-    """``cuda`` runs the same code on a GPU; it has not been tried on one."""
+    """``cuda`` runs the reference engine on a GPU; it has not been tried on one."""
     basis_seed: Annotated[int | None, Field(ge=0, lt=2**32)] = None
     """The rotation of the patterns; by default every training seed has its own."""
 
@@ -119,6 +130,15 @@ class Training(Description):
                 raise ValueError(f"switches at step {switch.step}: must use the same patterns as the first prompts")
         return self
 
+    @model_validator(mode="after")
+    def _settle_engine(self) -> Training:
+        obstacle = fused_obstacle(self)
+        if self.engine == "fused" and obstacle:
+            raise ValueError(f"engine = fused: does not apply: {obstacle}; use auto or reference")
+        if self.engine == "auto":  # settled here, so that the hash knows the engine that really runs
+            object.__setattr__(self, "engine", "reference" if obstacle else "fused")
+        return self
+
     def prompts_at(self, step: int) -> Prompts:
         """Return the distribution that iteration ``step`` draws from."""
         current = self.prompts
@@ -126,3 +146,30 @@ class Training(Description):
             if step >= switch.step:
                 current = switch.prompts
         return current
+
+
+def undrawable(prompts: Prompts) -> str:
+    """Say why the fused engine cannot draw these prompts; an empty text if it can."""
+    for name in ("labels", "placement"):
+        rule = getattr(prompts.outliers, name)
+        if isinstance(rule, Code):
+            return f"outliers.{name} = {rule.path} is a user's function"
+    return ""
+
+
+def fused_obstacle(training: Training) -> str:
+    """Say why a training cannot run on the fused engine; an empty text if it can."""
+    model, recipe, dimension = training.model, training.recipe, training.prompts.patterns.dimension
+    if model.name not in ("mamba", "linear"):
+        return f"model {model.label} has no fused form"
+    if model.options.get("form") == "recurrence":
+        return "form = recurrence asks for the literal recurrence"
+    size = model.options["state_size"]
+    if size is not None and size < dimension:
+        return f"state_size = {size} is below the dimension {dimension}: weights do not start as δI"
+    if recipe.optimizer != "sgd" or set(recipe.optimizer_options) - {"momentum"}:
+        return f"optimizer {recipe.optimizer} {recipe.optimizer_options or ''}".strip() + " leaves the patterns' span"
+    if training.device != "cpu":
+        return f"device = {training.device}: it runs on the CPU"
+    phases = (training.prompts, *(switch.prompts for switch in recipe.switches))
+    return next(filter(None, map(undrawable, phases)), "")

@@ -11,9 +11,8 @@ from contextlib import contextmanager
 import numpy as np
 import torch
 
-from iclab.description import InputError
 from iclab.engines.ensemble import OneByOne, Stacked, Weights, assemble, initial_modules
-from iclab.engines.recipe import OPTIMIZERS, Recipe, Training
+from iclab.engines.recipe import OPTIMIZERS, Training
 from iclab.engines.trained import Trained, bases, stacked_dictionary
 from iclab.models import Answer
 from iclab.prompts import PromptBatch, Prompts, Stream
@@ -86,7 +85,7 @@ def _train(training: Training, seeds: tuple[int, ...], report: Report, tell: Cal
         if recipe.clip is not None:
             ensemble.scale_gradients((recipe.clip / ensemble.norms()).clamp(max=1.0))
         for group in optimizer.param_groups:
-            group["lr"] = recipe.step_size * _decay(recipe, step)
+            group["lr"] = recipe.step_size * recipe.rate(step)
         optimizer.step()
 
         losses[step, alive] = loss.detach().cpu().numpy()
@@ -98,30 +97,26 @@ def _train(training: Training, seeds: tuple[int, ...], report: Report, tell: Cal
         report(recipe.batch_size * len(seeds))
 
     for step in recipe.kept:  # steps after the last seed diverged
-        snapshots.setdefault(step, {n: torch.full_like(w, torch.nan) for n, w in snapshots[0].items()})
+        snapshots.setdefault(step, _scatter({n: w[:0] for n, w in snapshots[0].items()}, [], len(seeds)))
     ends = snapshots[recipe.steps].values()
-    broken = ~torch.stack([w.flatten(1).isfinite().all(1) for w in ends]).all(0).numpy()
+    broken = ~torch.stack([w.reshape(len(seeds), -1).isfinite().all(1) for w in ends]).all(0).numpy()
     diverged_at[broken & (diverged_at < 0)] = recipe.steps
     return Trained(training, tuple(seeds), snapshots, diverged_at, losses)
 
 
 def answers(
     trained: Trained,
+    weights: Weights,
     prompts: Prompts,
     count: int,
     *,
-    at: int | None = None,
     stream: Stream = Stream.TEST,
     step: int = 0,
     report: Report = lambda prompts: None,
 ) -> Iterator[tuple[PromptBatch, Answer]]:
-    """Answer ``count`` fresh prompts with each seed's weights, a chunk at a time; NaN weights answer NaN."""
+    """Answer ``count`` fresh prompts with each seed's weights (dense, by name), a chunk at a time."""
     training, seeds = trained.training, trained.seeds
-    after = training.recipe.steps if at is None else at
-    if after not in trained.snapshots:
-        kept = ", ".join(map(str, trained.snapshots))
-        raise InputError(f"at = {after}: no weights were kept after that step; kept: {kept}")
-    ensemble, _ = _ensemble(training, seeds, weights=trained.snapshots[after])
+    ensemble, _ = _ensemble(training, seeds, weights=weights)
     dictionary = stacked_dictionary(training, seeds, prompts)
     for first in range(0, count, CHUNK):
         with one_thread(), torch.no_grad():
@@ -154,9 +149,10 @@ def _ensemble(
         first = training.prompts.draw(seeds, Stream.TRAIN, count=2, dtype=training.dtype)
         example = first.dense(stacked_dictionary(training, seeds, training.prompts))
     length = training.prompts.context_length
-    modules = initial_modules(training.model, example.shape[-1], length, seeds, bases(training, seeds))
+    dtype = getattr(torch, training.dtype)
+    modules = initial_modules(training.model, example.shape[-1], length, seeds, bases(training, seeds), dtype)
     for row, module in enumerate(modules):
-        module.to(training.device, getattr(torch, training.dtype))
+        module.to(training.device)
         if weights is not None:
             module.load_state_dict({name: w[row] for name, w in weights.items()})
     return assemble(modules, seeds, example)
@@ -172,12 +168,3 @@ def _scatter(weights: Weights, alive: list[int], total: int) -> Weights:
         full[alive] = w
         out[name] = full
     return out
-
-
-def _decay(recipe: Recipe, step: int) -> float:
-    done = step / recipe.steps
-    if recipe.decay == "linear":
-        return 1.0 - done
-    if recipe.decay == "cosine":
-        return 0.5 * (1.0 + float(np.cos(np.pi * done)))
-    return 1.0

@@ -93,6 +93,7 @@ class OutlierFraction(Experiment[FigureSettings]):
                 model=settings.model(model),
                 prompts=settings.train_prompts(settings.train_outlier_fraction),
                 recipe=settings.recipe(model),
+                engine=settings.engine,
             )
             for group in groups(settings.seeds):
                 cell = TrainingCell(training=training, group=group)

@@ -8,7 +8,7 @@ experiments of a paper; none is made to please a figure.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Annotated, Any, Self
+from typing import Annotated, Any, Literal, Self
 
 from pydantic import Field
 
@@ -40,6 +40,11 @@ class Settings(Description):
     test_prompts: Annotated[
         int, Field(ge=1), Chosen("for each seed and condition: resolves error rates of 0.001 and below")
     ] = 10_000
+
+    engine: Annotated[
+        Literal["auto", "fused", "reference"],
+        Chosen("both train the same weights up to rounding (docs/fused.md); auto takes the faster where it applies"),
+    ] = "auto"
 
     def quick(self) -> Self:
         """Return the quick edition: one group of seeds."""

@@ -33,7 +33,8 @@ class TrainingCell(Description):
     @property
     def hash(self) -> str:
         """The name of this cell in a store."""
-        return self.digest(prompts=prompts.VERSION, models=models.VERSION, engine=engines.VERSION)
+        engine = engines.version(self.training)
+        return self.digest(prompts=prompts.VERSION, models=models.VERSION, engine=engine)
 
     @property
     def work(self) -> int:
@@ -77,7 +78,10 @@ class MeasurementCell(Description):
     def hash(self) -> str:
         """The name of this cell in a store."""
         return self.digest(
-            prompts=prompts.VERSION, models=models.VERSION, engine=engines.VERSION, probes=probes.VERSION
+            prompts=prompts.VERSION,
+            models=models.VERSION,
+            engine=engines.version(self.training.training),
+            probes=probes.VERSION,
         )
 
     @property

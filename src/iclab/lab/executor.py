@@ -55,6 +55,16 @@ class Plan:
                 plan.trainings[needed.hash] = needed
         return plan
 
+    def split(self, here: Callable[[TrainingCell], bool]) -> tuple[Plan, Plan]:
+        """Divide the work by training."""
+        parts = (Plan(), Plan())
+        for hash_, cells in self.measurements.items():
+            part = parts[0 if here(cells[0].training) else 1]
+            part.measurements[hash_] = cells
+            if hash_ in self.trainings:
+                part.trainings[hash_] = self.trainings[hash_]
+        return parts
+
     @property
     def cells(self) -> int:
         """The number of cells to compute."""
@@ -68,56 +78,58 @@ class Plan:
 
 
 def run(
-    cells: Iterable[MeasurementCell],
-    store: Store,
-    *,
-    workers: int = 2,
-    title: str = "iclab",
-    quiet: bool = False,
+    cells: Iterable[MeasurementCell], store: Store, *, workers: int = 2, title: str = "iclab", quiet: bool = False
 ) -> Plan:
     """Compute every missing cell into the store; return what was missing.
 
-    Each finished cell is kept at once. After an interruption the same call goes on from there.
+    Cells of the fused engine run here, on threads; the others on processes of one thread each. Each finished cell is
+    kept at once. After an interruption the same call goes on from there.
     """
     if workers < 1:
         raise InputError(f"workers = {workers}: must be at least 1")
     plan = Plan.of(cells, store)
     if not plan.cells:
         return plan
+    here, elsewhere = plan.split(lambda cell: workers == 1 or cell.training.engine == "fused")
+    for listed in elsewhere.measurements.values():
+        if code := unshippable(listed[0]):
+            raise InputError(
+                f"{code[0].path}: other processes cannot import it; put it into a module or use workers = 1"
+            )
     store.open_for_writing()
     with Watch(title, plan.cells, plan.work, quiet) as watch:
-        if workers == 1:
-            _run_here(plan, store, watch)
-        else:
-            for training in plan.measurements.values():
-                if code := unshippable(training[0]):
-                    raise InputError(
-                        f"{code[0].path}: other processes cannot import it; put it into a module or use workers = 1"
-                    )
-            _run_in_processes(plan, store, min(workers, plan.cells), watch)
+        _run_here(here, store, workers, watch)
+        if elsewhere.cells:
+            _run_in_processes(elsewhere, store, min(workers, elsewhere.cells), watch)
     return plan
 
 
-def _run_here(plan: Plan, store: Store, watch: Watch) -> None:
+def _run_here(plan: Plan, store: Store, threads: int, watch: Watch) -> None:
     for hash_, cells in plan.measurements.items():
         if hash_ in plan.trainings:
-            _do_training(plan.trainings[hash_], store, watch.advance, watch.tell)
+            _do_training(plan.trainings[hash_], store, watch.advance, watch.tell, threads)
             watch.advance(cells=1)
         trained = store.load_training(cells[0].training)
         for cell in cells:
-            _do_measurement(cell, trained, store, watch.advance)
+            _do_measurement(cell, trained, store, watch.advance, threads)
             watch.advance(cells=1)
 
 
-def _do_training(cell: TrainingCell, store: Store, report: Callable[[int], None], tell: Callable[[str], None]) -> None:
+def _do_training(
+    cell: TrainingCell, store: Store, report: Callable[[int], None], tell: Callable[[str], None], threads: int = 1
+) -> None:
     started = time.perf_counter()
-    trained = train(cell.training, cell.seeds, report, tell)
+    trained = train(cell.training, cell.seeds, report, tell, threads)
     store.save_training(cell, trained, time.perf_counter() - started)
 
 
-def _do_measurement(cell: MeasurementCell, trained: Trained, store: Store, report: Callable[[int], None]) -> None:
+def _do_measurement(
+    cell: MeasurementCell, trained: Trained, store: Store, report: Callable[[int], None], threads: int = 1
+) -> None:
     started = time.perf_counter()
-    rows = measure(trained, cell.probe, cell.prompts, cell.count, at=cell.at, draw=cell.draw, report=report)
+    rows = measure(
+        trained, cell.probe, cell.prompts, cell.count, at=cell.at, draw=cell.draw, report=report, threads=threads
+    )
     store.save_rows(cell, rows, time.perf_counter() - started)
 
 

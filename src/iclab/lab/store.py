@@ -171,7 +171,7 @@ def _writer() -> str:
 
 
 def _writer_lives(name: str) -> bool:
-    """Whether the process that writes an unfinished entry may still be at it; those of other machines are left alone."""
+    """Whether the writer of an unfinished entry may still be at it; those of other machines are left alone."""
     host, _, rest = name.partition("-")
     pid = rest.partition("-")[0]
     if host != _writer().partition("-")[0] or not pid.isdigit():

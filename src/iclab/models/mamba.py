@@ -11,11 +11,12 @@ Not here: the convolution, the skip connection and the output gate of the full M
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import Literal, NamedTuple
 
 import numpy as np
 import torch
 import torch.nn.functional as F
+from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from iclab.description import InputError
@@ -56,13 +57,10 @@ class Mamba(nn.Module):
 
         Rotating the patterns thus rotates w with them, and changes nothing that the model computes.
         """
-        patterns, dimension = basis.directions.shape
-        inside = normals(seed, Stream.WEIGHTS, (patterns,), slot=0) @ basis.directions
-        outside = basis.outside(normals(seed, Stream.WEIGHTS, (dimension,), slot=1))
-        label = normals(seed, Stream.WEIGHTS, (1,), slot=2)
-        w = np.concatenate([inside + outside, label]) / np.sqrt(dimension + 1)
+        w = initial_gate(basis.directions.shape, seed)
+        whole = np.append(w.inside @ basis.directions + w.outside(basis), w.label)
         with torch.no_grad():
-            self.gate.copy_(torch.from_numpy(w))
+            self.gate.copy_(torch.from_numpy(whole))
 
     def forward(self, tokens: Tensor) -> Answer:
         """Answer prompts (batch, l + 1, d + 1)."""
@@ -92,6 +90,28 @@ class Mamba(nn.Module):
             gate = gate * decay[..., i, None] + unit[i] * inflow[..., i, None]
         scores = (keys @ read.unsqueeze(-1)).squeeze(-1)
         return Answer((state * read).sum(-1, keepdim=True), scores[..., :-1], gate[..., :-1])
+
+
+class InitialGate(NamedTuple):
+    """w⁽⁰⁾ ~ N(0, I/(d + 1)), piece by piece."""
+
+    inside: NDArray[np.float64]
+    """Its coordinates along the patterns' directions, (D,)."""
+    label: float
+    """Its coordinate at the label."""
+    seed: int
+
+    def outside(self, basis: Basis) -> NDArray[np.float64]:
+        """Return its part orthogonal to the patterns, (d,)."""
+        dimension = basis.directions.shape[1]
+        return basis.outside(normals(self.seed, Stream.WEIGHTS, (dimension,), slot=1)) / np.sqrt(dimension + 1)
+
+
+def initial_gate(shape: tuple[int, ...], seed: int) -> InitialGate:
+    """Draw w⁽⁰⁾ for D patterns in d dimensions, ``shape`` = (D, d)."""
+    scale = 1.0 / np.sqrt(shape[1] + 1)
+    inside = normals(seed, Stream.WEIGHTS, (shape[0],), slot=0) * scale
+    return InitialGate(inside, float(normals(seed, Stream.WEIGHTS, (1,), slot=2)[0] * scale), seed)
 
 
 def diagonal(width: int, state_size: int | None, init_scale: float) -> nn.Parameter:

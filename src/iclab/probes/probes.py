@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from iclab.description import InputError
-from iclab.engines import Trained, answers
+from iclab.engines import Trained, tally
 from iclab.models import Answer
 from iclab.prompts import PromptBatch, Prompts
 
@@ -142,6 +142,7 @@ def measure(
     at: int | None = None,
     draw: int = 0,
     report: Report = lambda prompts: None,
+    threads: int = 1,
 ) -> list[Row]:
     """Measure every seed on ``count`` test prompts; a seed that had diverged by then gets one row that says so.
 
@@ -153,6 +154,7 @@ def measure(
         at: measure the weights after this many steps; by default the last.
         draw: another number gives other test prompts.
         report: called with the number of prompts done.
+        threads: how many to use, where the engine can; the result does not depend on it.
     """
     if probe not in PROBES:
         raise InputError(f"probe = {probe!r}: must be one of {', '.join(PROBES)}")
@@ -166,9 +168,6 @@ def measure(
     if len(lost) < len(trained.seeds):
         alive = trained.select(tuple(seed for seed in trained.seeds if seed not in lost))
         add_up, rows_from = PROBES[probe]
-        sums: Sums = {}
-        for batch, answer in answers(alive, prompts, count, at=step, step=draw, report=report):
-            for name, value in add_up(batch, answer).items():
-                sums[name] = sums[name] + value if name in sums else value
+        sums = tally(alive, probe, add_up, prompts, count, at=step, draw=draw, report=report, threads=threads)
         rows += [row | {"diverged": False} for row in rows_from(alive.seeds, sums)]
     return sorted(rows, key=lambda row: trained.seeds.index(row["seed"]))

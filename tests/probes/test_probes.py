@@ -1,0 +1,111 @@
+"""Probes on hand-made models whose answers are known."""
+
+import numpy as np
+import pytest
+import torch
+from torch import nn
+
+import iclab
+from iclab.models import Answer
+from iclab.prompts import Outliers, Patterns, Prompts
+
+PROMPTS = Prompts(
+    patterns=Patterns(dimension=12, relevant=4, irrelevant=3, outlier=2),
+    context_length=6,
+    outliers=Outliers(fraction=0.4, labels="flip"),
+)
+
+
+def run_of(forward, **recipe):
+    class Fixed(nn.Module):
+        def __init__(self, width):
+            super().__init__()
+            self.unused = nn.Parameter(torch.zeros(width))
+
+        def forward(self, tokens):
+            return forward(tokens)
+
+    return iclab.train(Fixed, PROMPTS, iclab.Recipe(steps=0, **recipe), seeds=2, dtype="float64")
+
+
+def test_a_dead_network_is_always_wrong_and_all_ties():
+    rows = run_of(lambda tokens: tokens[:, -1, -1]).measure("error", count=300)  # the query's label: 0
+    for row in rows:
+        assert (row["error"], row["ties"], row["right"], row["wrong"]) == (1.0, 300, 0, 0)
+        assert row["hinge"] == 1.0
+
+
+def test_nan_answers_are_wrong_and_counted_apart():
+    rows = run_of(lambda tokens: tokens[:, -1, 0] * torch.nan).measure("error", count=300)
+    for row in rows:
+        assert (row["error"], row["nans"], row["ties"], row["wrong"]) == (1.0, 300, 0, 0)
+        assert row["hinge"] is None
+
+
+def test_error_and_hinge_are_those_of_the_margins():
+    run = run_of(lambda tokens: tokens[:, -1, 0])
+    batch, answer = run.answer(count=700)
+    margin = (batch.target * answer.output.numpy())[..., 0]
+    for i, row in enumerate(run.measure("error", count=700)):
+        assert row["error"] == pytest.approx(np.mean(margin[i] <= 0))
+        assert row["hinge"] == pytest.approx(np.maximum(0, 1 - margin[i]).mean())
+        assert row["hinge_standard_error"] == pytest.approx(np.maximum(0, 1 - margin[i]).std() / np.sqrt(700))
+        assert row["right"] + row["wrong"] + row["ties"] + row["nans"] == row["prompts"] == 700
+
+
+def test_attention_mass_is_split_by_pattern():
+    def forward(tokens):
+        scores = torch.arange(1.0, 7.0, dtype=tokens.dtype).expand(tokens.shape[0], -1)
+        return Answer(tokens[:, -1, :1], scores, torch.ones_like(scores))
+
+    run = run_of(forward)
+    batch, _ = run.answer(count=500)
+    for i, row in enumerate(run.attention(count=500)):
+        same = (batch.same_pattern[i] * np.arange(1, 7)).sum(-1)
+        assert row["same"] == pytest.approx(same.mean())
+        assert row["other"] == pytest.approx(21 - same.mean())
+        assert row["same_standard_error"] == pytest.approx(same.std() / np.sqrt(500))
+
+
+def test_gates_are_sorted_by_distance_and_by_rank_among_the_clean():
+    def forward(tokens):
+        places = torch.arange(6.0, 0.0, -1.0, dtype=tokens.dtype).expand(tokens.shape[0], -1)  # nearest shows 1
+        return Answer(tokens[:, -1, :1], torch.ones_like(places), places)
+
+    run = run_of(forward)
+    batch, _ = run.answer(count=400)
+    rows = run.gates(count=400)
+    for i, seed in enumerate(run.seeds):
+        for kind, mask in (("clean", ~batch.outlier[i]), ("outlier", batch.outlier[i])):
+            mine = [row for row in rows if row["seed"] == seed and row["kind"] == kind]
+            assert [row["place"] for row in mine] == [1, 2, 3, 4, 5, 6]
+            assert [row["examples"] for row in mine] == mask.sum(0)[::-1].tolist()
+            assert [row["gate"] for row in mine] == pytest.approx([1, 2, 3, 4, 5, 6])
+        ranked: dict[int, list[int]] = {}
+        for flags in batch.outlier[i]:
+            clean = [6 - position for position in range(5, -1, -1) if not flags[position]]
+            for j, distance in enumerate(clean):
+                ranked.setdefault(j + 1, []).append(distance)
+        for row in (row for row in rows if row["seed"] == seed and row["kind"] == "clean_rank"):
+            seen = ranked.get(row["place"], [])
+            assert row["examples"] == len(seen)
+            assert row["gate"] == (pytest.approx(np.mean(seen)) if seen else None)
+
+
+def test_a_model_without_gates_is_refused_by_the_gate_probe():
+    with pytest.raises(iclab.InputError, match="gates"):
+        run_of(lambda tokens: tokens[:, -1, 0]).gates(count=10)
+
+
+def test_other_patterns_than_the_trainings_are_refused():
+    other = PROMPTS.model_copy(update={"patterns": Patterns(dimension=13, relevant=4, irrelevant=3, outlier=2)})
+    with pytest.raises(iclab.InputError, match="patterns"):
+        run_of(lambda tokens: tokens[:, -1, 0]).error(other)
+
+
+def test_untrained_weights_can_be_measured_beside_trained_ones():
+    run = iclab.train("mamba", PROMPTS, iclab.Recipe(steps=30, batch_size=32, step_size=0.5), seeds=2)
+    before, after = (np.mean([row["same"] for row in run.attention(count=200, at=at)]) for at in (0, None))
+    assert after > before
+    with pytest.raises(iclab.InputError, match="kept: 0, 30"):
+        run.error(count=10, at=7)
