@@ -197,6 +197,9 @@ def _parser() -> argparse.ArgumentParser:
     train.add_argument("--set", metavar="KEY=VALUE", action="append", default=[], help="any key of the TOML file")
     train.add_argument("--save", metavar="FILE", help="write the weights (safetensors)")
     computes(train)
+
+    bench = command("bench", _bench, "time the engines beside the loops people write, in one run")
+    bench.add_argument("--threads", metavar="N", type=int, help="threads for every engine (default: all)")
     return parser
 
 
@@ -390,6 +393,21 @@ def _train(options: argparse.Namespace) -> None:
     from iclab.printing import print_training
 
     print_training(result)
+
+
+def _bench(options: argparse.Namespace) -> None:
+    from iclab.bench import bench
+    from iclab.description import InputError
+
+    if options.threads is not None and options.threads < 1:
+        raise InputError(f"threads = {options.threads}: must be at least 1")
+    result = bench(options.threads, lambda text: print(text, file=sys.stderr, flush=True))
+    if options.json:
+        print(json.dumps(result, ensure_ascii=False))
+        return
+    from iclab.printing import print_bench
+
+    print_bench(result)
 
 
 def _toml(path: Path) -> dict[str, Any]:

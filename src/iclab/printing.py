@@ -98,3 +98,27 @@ def print_training(result: dict[str, Any]) -> None:
         console.print(table)
     if result["weights"]:
         console.print(f"weights in {result['weights']}")
+
+
+def print_bench(result: dict[str, Any]) -> None:
+    """Print what `iclab bench` measured."""
+    console = _console()
+    table = _table("what", "model", "seeds", "threads", "drawing prompts", "M prompts/s")
+    for row in result["rows"]:
+        drawing = "included" if row["drawing"] else "left out"
+        rate = f"{row['prompts_per_second'] / 1e6:.3f}"
+        table.add_row(row["name"], row["model"], str(row["seeds"]), str(row["threads"]), drawing, rate)
+    console.print(table)
+    console.print()
+    for name, ratio in result["ratios"].items():
+        console.print(f"{name}: " + ("not measured" if ratio is None else f"{ratio:.1f} ×"))
+    console.print()
+    table = _table("fused engine, growing", "from", "to", "time ×", "exponent (1 linear, 0 flat)")
+    for name, axis in result["growth"].items():
+        if axis.get("exponent") is not None:
+            values, took = axis["values"], axis["seconds"]
+            table.add_row(name, str(values[0]), str(values[-1]), f"{took[-1] / took[0]:.2f}", f"{axis['exponent']:.2f}")
+    console.print(table)
+    memory = result["growth"]["memory"]
+    low, high = (f"{peak / 1e6:.2f} MB" for peak in memory["peak_bytes"])
+    console.print(f"peak memory {low} at {memory['steps'][0]} steps, {high} at {memory['steps'][1]}")
