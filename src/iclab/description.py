@@ -59,6 +59,8 @@ class Code:
         if not isinstance(value, str):
             return cls(f"{value.__module__}:{value.__qualname__}", _source_hash(value), value)
         obj = _import(value)
+        if not callable(obj):
+            raise InputError(f"{value}: must be a function or a class, is a {type(obj).__name__}")
         return cls(value, _source_hash(obj), obj)
 
     @property

@@ -81,7 +81,7 @@ class MambaPaper(Settings):
     train_tasks: Annotated[
         TaskSet,
         Chosen(
-            "the fewest steps round the ring after which all tasks are solved where there is no outlier at all. At α = 0 "
+            "the fewest steps round the ring after which all tasks are solved where there is no outlier. At α = 0 "
             "Mamba's error is 0.069 with ring:1 (the paper's example), 0.066 with ring:2, 0.0000 from ring:3 on: "
             "W_BᵀW_C between patterns that never met in training turns positive"
         ),
@@ -114,8 +114,8 @@ class MambaPaper(Settings):
         dict[str, float],
         Chosen(
             "η ≤ 1 is all the paper says. Mamba: 0.023 at 0.1, 0.015 at 0.3, 0.012 at 1, 0.051 at 2, 0.45 at 4. The "
-            "linear model sums l examples and wants smaller steps: its error at α = 0.6 is 0.78 at 0.005, 0.80 at 0.02, "
-            "0.79 at 0.05 and at 0.1, 0.76 at 0.2; above 0.25 every seed diverges"
+            "linear model sums l examples and wants smaller steps: its error at α = 0.6 is 0.78 at 0.005, 0.80 at "
+            "0.02, 0.79 at 0.05 and at 0.1, 0.76 at 0.2; above 0.25 every seed diverges"
         ),
     ] = {"mamba": 1.0, "linear": 0.05, "softmax": 1.0}
 

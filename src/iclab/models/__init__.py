@@ -59,7 +59,12 @@ class Model(Description):
                 known = ", ".join(name for name in accepted if name not in GIVEN) or "none"
                 raise ValueError(f"model.options.{option} = {options[option]!r}: unknown option; known: {known}")
         defaults = {name: p.default for name, p in accepted.items() if p.default is not p.empty and name not in GIVEN}
-        return defaults | options
+        for option, value in options.items():  # 1 and 1.0 mean the same
+            if isinstance(defaults.get(option), float) and type(value) is int:
+                defaults[option] = float(value)
+            else:
+                defaults[option] = value
+        return defaults
 
     @property
     def label(self) -> str:

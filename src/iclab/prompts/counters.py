@@ -85,11 +85,13 @@ def words(
 
     ``slot`` numbers further blocks for the same token, for draws that one block cannot feed.
     """
-    keys = np.asarray(seeds, dtype=np.int64)
-    if keys.size and (keys.min() < 0 or keys.max() >= SEED_LIMIT):
-        raise InputError(f"seeds = {keys.tolist()}: each must be in [0, 2^32)")
-    out = np.empty((keys.size, count, positions, 4), dtype=np.uint32)
-    _fill(out, keys.astype(np.uint32), np.uint32(stream), np.uint32(step), np.uint32(first), np.uint32(slot))
+    for seed in seeds:
+        if not 0 <= seed < SEED_LIMIT:
+            raise InputError(f"seed = {seed}: must be at least 0 and below 2^32")
+    out = np.empty((len(seeds), count, positions, 4), dtype=np.uint32)
+    _fill(
+        out, np.asarray(seeds, dtype=np.uint32), np.uint32(stream), np.uint32(step), np.uint32(first), np.uint32(slot)
+    )
     return out
 
 

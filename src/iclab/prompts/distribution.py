@@ -80,8 +80,9 @@ class Prompts(Description):
         block = words(seeds, stream, step=step, first=first, count=count, positions=length + 1)
         choice, context = block[..., 0], block[..., :-1, :]  # (S, B, l + 1), (S, B, l, 4)
 
-        def fresh() -> NDArray[np.float64]:  # numbers for users' rules, from blocks of their own
-            return uniform(words(seeds, stream, step=step, first=first, count=count, positions=length, slot=1)[..., 0])
+        def fresh(word: int) -> NDArray[np.float64]:  # numbers for users' rules, from blocks of their own
+            own = words(seeds, stream, step=step, first=first, count=count, positions=length, slot=1)
+            return uniform(own[..., word])
 
         if self.balance == "stratified":
             start = words(seeds, stream, step=step, slot=2)[:, 0, :1, 0]  # (S, 1) one word a step
@@ -97,7 +98,7 @@ class Prompts(Description):
         true = np.where(negative, -1.0, 1.0)
         irrelevant = integers(block[..., 1], patterns.irrelevant)
 
-        outlier = self.outliers.choose(context[..., 3], fresh)  # (S, B, l)
+        outlier = self.outliers.choose(context[..., 3], lambda: fresh(0))  # (S, B, l)
         row, rows = self.outliers.rows(patterns)
         outlier_pattern = integers(choice[..., :-1], max(rows, 1), bits=30)
         examples = Examples(
@@ -106,7 +107,7 @@ class Prompts(Description):
             outlier=outlier,
             outlier_pattern=outlier_pattern,
             labels=true[..., :-1],
-            uniform=fresh() if not isinstance(self.outliers.labels, str) else np.empty(0),
+            uniform=fresh(1) if not isinstance(self.outliers.labels, str) else np.empty(0),
         )
         coin = np.where(choice[..., :-1] >> np.uint32(30) & np.uint32(1), -1.0, 1.0)
         shown = self.outliers.show(examples, coin)

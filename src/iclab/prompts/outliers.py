@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from typing import Annotated, Any, Literal
 
 import numpy as np
@@ -35,6 +35,13 @@ class Examples:
     """The task's own label, before corruption."""
     uniform: NDArray[np.float64]
     """A random number in [0, 1) for each example, for rules that need one."""
+
+    def read_only(self) -> Examples:
+        """Return the same examples in arrays that cannot be written to."""
+        copies = {field.name: getattr(self, field.name).copy() for field in fields(self)}
+        for array in copies.values():
+            array.setflags(write=False)
+        return Examples(**copies)
 
 
 LabelRule = Callable[[Examples], NDArray[Any]]
@@ -119,7 +126,7 @@ class Outliers(Description):
             raise ValueError("patterns = []: needs at least one mixture")
         for mixture in self.mixtures:
             total = sum(mixture.weights)
-            if total <= 0:
+            if total <= 1e-12:  # so that 0.1 + 0.2 − 0.3 counts as 0
                 warnings.warn(
                     f"patterns: the weights {mixture.weights} sum to {total:g}; no theorem covers a sum that is not "
                     "positive",
@@ -204,11 +211,13 @@ class Outliers(Description):
         elif rule == "target":
             corrupted = np.full_like(examples.labels, self.target)
         else:
-            corrupted = np.asarray(rule.load()(examples), dtype=np.float64)
+            corrupted = np.asarray(rule.load()(examples.read_only()), dtype=np.float64)
             if corrupted.shape != examples.labels.shape:
                 raise InputError(
                     f"outliers.labels = {rule.path}: returned shape {corrupted.shape}, needs {examples.labels.shape}"
                 )
+            if not np.isfinite(corrupted[examples.outlier]).all():
+                raise InputError(f"outliers.labels = {rule.path}: returned a label that is not finite")
         return np.where(examples.outlier, corrupted, examples.labels)
 
 

@@ -8,29 +8,46 @@ from __future__ import annotations
 
 from typing import Annotated, Any, Literal
 
-from pydantic import BeforeValidator, Field
+from pydantic import BeforeValidator, Field, model_serializer
 
 from iclab.description import Description
 
 Pair = tuple[int, int]
 
 
-class AllPairs(Description):
+class _Tasks(Description):
+    """A set of tasks; it is stored as the text one would write for it."""
+
+    def __str__(self) -> str:
+        raise NotImplementedError
+
+    @model_serializer
+    def _as_text(self) -> str:
+        return str(self)
+
+
+class AllPairs(_Tasks):
     """Every ordered pair of different relevant patterns."""
 
     kind: Literal["all"] = "all"
+
+    def __str__(self) -> str:
+        return "all"
 
     def pairs(self, relevant: int) -> tuple[Pair, ...]:
         """Return the tasks among ``relevant`` patterns, sorted."""
         return tuple((a, b) for a in range(relevant) for b in range(relevant) if a != b)
 
 
-class Ring(Description):
+class Ring(_Tasks):
     """The U·M1 tasks (j, j + k mod M1) for k = 1 … U: T §5; with U = 1 the construction of M App. C."""
 
     kind: Literal["ring"] = "ring"
     steps: Annotated[int, Field(ge=1)] = 1
     """U, how many steps round the ring."""
+
+    def __str__(self) -> str:
+        return f"ring:{self.steps}"
 
     def pairs(self, relevant: int) -> tuple[Pair, ...]:
         """Return the tasks among ``relevant`` patterns, sorted."""
@@ -39,11 +56,14 @@ class Ring(Description):
         return tuple(sorted((j, (j + k) % relevant) for j in range(relevant) for k in range(1, self.steps + 1)))
 
 
-class Listed(Description):
+class Listed(_Tasks):
     """The tasks a user writes down."""
 
     kind: Literal["listed"] = "listed"
     listed: Annotated[tuple[Pair, ...], Field(min_length=1)]
+
+    def __str__(self) -> str:
+        return ",".join(f"{a}-{b}" for a, b in self.listed)
 
     def pairs(self, relevant: int) -> tuple[Pair, ...]:
         """Return the tasks, sorted, after checking that their patterns exist."""
@@ -55,11 +75,14 @@ class Listed(Description):
         return tuple(sorted(set(self.listed)))
 
 
-class Unseen(Description):
+class Unseen(_Tasks):
     """All tasks that are not in another set: what training never showed."""
 
     kind: Literal["unseen"] = "unseen"
     seen: Seen
+
+    def __str__(self) -> str:
+        return f"unseen:{self.seen}"
 
     def pairs(self, relevant: int) -> tuple[Pair, ...]:
         """Return the tasks among ``relevant`` patterns, sorted."""

@@ -1,0 +1,296 @@
+"""What cannot be done is refused in one line that says what is allowed, before anything is computed or written."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+Cli = Callable[..., Any]
+RUN = ("run", "M-fig2", "--set", "steps=5", "--set", "test_prompts=20", "--seeds", 2, "--workers", 1)
+TRAIN = ("train", "--steps", 5, "--test-prompts", 20, "--seeds", 2, "--workers", 1)
+LINEAR = (*TRAIN, "--model", "linear")
+
+
+def setting(text: str) -> tuple[object, ...]:
+    """Run the figure with another setting."""
+    return (*RUN, "--set", text)
+
+
+def key(text: str) -> tuple[object, ...]:
+    """Train with another key of the description."""
+    return (*LINEAR, "--set", text)
+
+
+# What is asked for, and words of the refusal: the field and its value, and what is allowed.
+REFUSED: dict[str, tuple[tuple[object, ...], tuple[str, ...]]] = {
+    # settings of an experiment
+    "unknown setting": (setting("nonsense=1"), ("nonsense", "unknown key")),
+    "unknown setting with a dash": (setting("test-prompts=50"), ("test-prompts", "unknown key")),
+    "unknown setting with a dot": (setting("recipe.steps=5"), ("recipe.steps", "unknown key")),
+    "unknown setting in capitals": (setting("Steps=5"), ("Steps", "unknown key")),
+    "setting called self": (setting("self=1"), ("self", "unknown key")),
+    "setting without value": (setting("steps"), ("--set steps", "KEY=VALUE")),
+    "unknown experiment": (("run", "M-fig99"), ("experiment = 'M-fig99'", "M-fig2")),
+    "unknown experiment to show": (("show", "M-fig99"), ("experiment = 'M-fig99'", "M-fig2")),
+    "too many patterns": (setting("dimension=10"), ("dimension = 10", "at least", "6 + 10 + 3 = 19")),
+    "fraction above 1": (
+        setting("outlier_fractions=[0.2,1.5]"),
+        ("outlier_fractions.1 = 1.5", "less than or equal to 1"),
+    ),
+    "fraction below 0": (setting("outlier_fractions=[-0.5]"), ("outlier_fractions.0 = -0.5", "equal to 0")),
+    "training fraction above 1": (setting("train_outlier_fraction=2"), ("train_outlier_fraction = 2", "equal to 1")),
+    "negative K": (setting("train_irrelevant_scale=-1"), ("irrelevant_scale = -1", "greater than or equal to 0")),
+    "no context": (setting("context_length=0"), ("context_length = 0", "greater than or equal to 1")),
+    "unknown model in a figure": (setting('models=["gru"]'), ("'gru'", "mamba, linear, softmax")),
+    "model without step size": (setting("step_sizes={mamba=1.0}"), ("step_sizes", "linear")),
+    "users model without step size": (setting('models=["my_mod:Good"]'), ("step_sizes", "my_mod:Good")),
+    "unknown rule in a figure": (setting('label_rules=["invert"]'), ("label_rules.0 = 'invert'", "'flip', 'target'")),
+    "count that is not whole": (
+        (*setting("counting=exact"), "--set", "context_length=7"),
+        ("context_length = 7", "whole"),
+    ),
+    "unknown balance": (setting("balance=fair"), ("balance = 'fair'", "'independent' or 'stratified'")),
+    "tasks of a missing pattern": (setting("train_tasks=ring:6"), ("tasks", "6", "below relevant = 6")),
+    "text for a number": (setting("steps=many"), ("steps = 'many'", "valid integer")),
+    "no seeds": ((*RUN, "--seeds", 0), ("seeds = 0", "greater than or equal to 1")),
+    "no workers": ((*RUN, "--workers", 0), ("workers = 0", "at least 1")),
+    # a training of one's own
+    "unknown key": (key("nonsense=1"), ("nonsense", "unknown key")),
+    "unknown key further down": (key("prompts.outliers.nonsense=1"), ("prompts.outliers.nonsense", "unknown key")),
+    "unknown key with a dash": (key("prompts.context-length=9"), ("prompts.context-length", "unknown key")),
+    "unknown test key": (key("test.mine.nonsense=1"), ("nonsense", "unknown key")),
+    "too many patterns to train": ((*LINEAR, "--dimension", 18), ("dimension = 18", "at least", "= 19")),
+    "outlier fraction": ((*LINEAR, "--outlier-fraction", 1.01), ("fraction = 1.01", "less than or equal to 1")),
+    "test outlier fraction": ((*LINEAR, "--test-outlier-fraction", -0.1), ("fraction = -0.1", "equal to 0")),
+    "fraction and count": ((*LINEAR, "--outlier-fraction", 0.5, "--outlier-count", 2), ("count = 2", "not both")),
+    "more outliers than examples": ((*LINEAR, "--outlier-count", 21), ("count = 21", "at most context_length = 20")),
+    "K below 0": ((*LINEAR, "--irrelevant-scale", -0.5), ("irrelevant_scale = -0.5", "equal to 0")),
+    "context length": ((*LINEAR, "--context-length", 0), ("context_length = 0", "equal to 1")),
+    "no model": (TRAIN, ("model", "required")),
+    "unknown model": ((*TRAIN, "--model", "gru"), ("model", "'gru'", "mamba, linear, softmax", "module:Class")),
+    "unknown label rule": ((*LINEAR, "--outlier-labels", "invert"), ("labels = 'invert'", "random, flip, target")),
+    "unknown placement": ((*LINEAR, "--placement", "middle"), ("placement = 'middle'", "random, farthest, closest")),
+    "unknown mixture": ((*LINEAR, "--outlier-patterns", "mine"), ("patterns = 'mine'", "'training', 'paper'")),
+    "unknown optimizer": ((*LINEAR, "--optimizer", "lbfgs"), ("optimizer = 'lbfgs'", "sgd, adam")),
+    "optimizer that is a list": (key('recipe.optimizer=["adam"]'), ("optimizer", "sgd, adam")),
+    "unknown optimizer option": (key("recipe.optimizer_options={warmup=3}"), ("optimizer_options", "warmup")),
+    "contradicting optimizer options": (
+        key("recipe.optimizer_options={foreach=true,fused=true}"),
+        ("optimizer_options", "fused"),
+    ),
+    "step size of 0": ((*LINEAR, "--step-size", 0), ("step_size = 0", "greater than 0")),
+    "unknown dtype": ((*LINEAR, "--dtype", "float16"), ("dtype = 'float16'", "'float32' or 'float64'")),
+    "unknown probe": ((*LINEAR, "--probe", "logits"), ("probe = 'logits'", "error, attention, gates")),
+    "unknown tasks": ((*LINEAR, "--tasks", "some"), ("tasks = 'some'", "'all', 'ring:U'")),
+    "tasks that name a missing pattern": ((*LINEAR, "--tasks", "0-1,5-6"), ("tasks = 5-6", "0 to 5")),
+    "a task of one pattern": ((*LINEAR, "--tasks", "2-2"), ("tasks = 2-2", "two different")),
+    "test tasks that name a missing pattern": ((*LINEAR, "--test-tasks", "0-9"), ("tasks = 0-9", "0 to 5")),
+    "no seeds to train": ((*LINEAR, "--seeds", 0), ("seeds = 0", "equal to 1")),
+    "no test prompts": ((*LINEAR, "--test-prompts", 0), ("test_prompts = 0", "equal to 1")),
+    "no workers to train": ((*LINEAR, "--workers", 0), ("workers = 0", "at least 1")),
+    "unknown model option": (key("model.options.depth=2"), ("model.options.depth = 2", "state_size, init_scale")),
+    "model option of the wrong kind": (key("model.options.init_scale=big"), ("init_scale", "big")),
+    "model option that is not whole": (key("model.options.state_size=40.5"), ("state_size", "40.5")),
+    "model option that is not finite": (key("model.options.init_scale=inf"), ("init_scale", "inf")),
+    "model option out of range": (key("model.options.state_size=0"), ("state_size = 0", "at least 1")),
+    "unknown form": ((*TRAIN, "--model", "mamba", "--set", "model.options.form=fast"), ("form = 'fast'", "closed")),
+    # files
+    "missing file": (("train", "nowhere.toml"), ("nowhere.toml", "cannot be read")),
+    "broken file": (("train", "broken.toml"), ("broken.toml", "cannot be read", "line 2")),
+    "file with an unknown key": (("train", "unknown.toml"), ("recipe.stepsize", "unknown key")),
+    "file with a wrong value": (("train", "wrong.toml"), ("recipe.steps = -1", "equal to 0")),
+    # users' models
+    "module that is not there": ((*TRAIN, "--model", "no_such_mod:Net"), ("no_such_mod:Net", "cannot be imported")),
+    "class that is not there": ((*TRAIN, "--model", "my_mod:Nothing"), ("my_mod:Nothing", "cannot be imported")),
+    "path for a module": ((*TRAIN, "--model", "./my_mod:Good"), ("./my_mod:Good", "package.module:name")),
+    "module with a slip": ((*TRAIN, "--model", "slip:Net"), ("slip:Net", "cannot be imported")),
+    "module that fails": ((*TRAIN, "--model", "failing:Net"), ("failing:Net", "cannot be imported")),
+    "model that is a number": ((*TRAIN, "--model", "math:pi"), ("math:pi",)),
+    "model that is a function": ((*TRAIN, "--model", "my_mod:function"), ("function", "torch.nn.Module")),
+    "model with an argument left open": ((*TRAIN, "--model", "my_mod:Needy"), ("Needy", "hidden")),
+    "model without parameters": ((*TRAIN, "--model", "my_mod:Bare"), ("Bare", "no parameters")),
+    "model of the wrong output shape": ((*TRAIN, "--model", "my_mod:Wide"), ("output shape = (2, 3)", "(2, 1)")),
+    "model that returns nothing": ((*TRAIN, "--model", "my_mod:Mute"), ("output = NoneType", "(2, 1)")),
+    "model of the wrong input width": ((*TRAIN, "--model", "my_mod:Narrow"), ("Narrow", "(2, 21, 31)")),
+    "model of the wrong input rank": ((*TRAIN, "--model", "my_mod:Flat"), ("Flat", "(2, 21, 31)")),
+    "model that raises without a word": ((*TRAIN, "--model", "my_mod:Sulking"), ("Sulking", "(2, 21, 31)")),
+    "rule that is not there": (
+        (*LINEAR, "--outlier-labels", "my_mod:nothing"),
+        ("my_mod:nothing", "cannot be imported"),
+    ),
+    # the store
+    "store below a file": (
+        (*LINEAR, "--store", "broken.toml/store"),
+        ("store = broken.toml/store", "cannot be written"),
+    ),
+    "store that cannot be made": (
+        (*LINEAR, "--store", "/proc/nowhere"),
+        ("store = /proc/nowhere", "cannot be written"),
+    ),
+    "file for a store": ((*LINEAR, "--store", "broken.toml"), ("store = broken.toml", "must be a directory")),
+    "directory that is no store": ((*LINEAR, "--store", "."), ("store = .", "not a store")),
+}
+
+FILES = {
+    "broken.toml": 'model = "linear"\nseeds = = 2\n',
+    "unknown.toml": 'model = "linear"\n[recipe]\nstepsize = 1.0\n',
+    "wrong.toml": 'model = "linear"\n[recipe]\nsteps = -1\n',
+}
+MODULES = {
+    "slip": "class Net(:\n",
+    "failing": "1 / 0\n",
+    "my_mod": """
+        import torch
+
+        class Good(torch.nn.Module):
+            def __init__(self, width, outputs=1):
+                super().__init__()
+                self.read = torch.nn.Linear(width, outputs)
+
+            def forward(self, prompts):
+                return self.read(prompts.mean(1))
+
+        class Wide(Good):
+            def __init__(self, width):
+                super().__init__(width, outputs=3)
+
+        class Narrow(Good):
+            def __init__(self, width):
+                super().__init__(width - 1)
+
+        class Mute(Good):
+            def forward(self, prompts):
+                self.read(prompts.mean(1))
+
+        class Flat(Good):
+            def forward(self, prompts):
+                batch, width = prompts.shape
+
+        class Sulking(Good):
+            def forward(self, prompts):
+                raise RuntimeError
+
+        class Needy(Good):
+            def __init__(self, width, hidden):
+                super().__init__(width)
+
+        class Bare(torch.nn.Module):
+            def forward(self, prompts):
+                return prompts.mean((1, 2))
+
+        def function(width):
+            return width
+        """,
+}
+
+
+@pytest.fixture
+def place(tmp_path: Path, user_module: Callable[[str, str], None]) -> Path:
+    """The working directory, with a person's files and modules."""
+    for name, text in FILES.items():
+        (tmp_path / name).write_text(text)
+    for name, text in MODULES.items():
+        user_module(name, text)
+    return tmp_path
+
+
+@pytest.mark.parametrize("words, expected", REFUSED.values(), ids=REFUSED)
+def test_refused_in_one_line_before_anything_is_written(
+    words: tuple[object, ...], expected: tuple[str, ...], cli: Cli, place: Path, contents: Callable[[Path], Any]
+):
+    before = contents(place)
+    store = () if "--store" in words else ("--store", "store")
+    complaint = cli(*words, *store).complaint
+    for word in expected:
+        assert word in complaint
+    assert contents(place) == before
+
+
+ON_A_USED_STORE = ("unknown setting", "no workers", "tasks of a missing pattern", "model of the wrong output shape")
+
+
+@pytest.mark.parametrize("name", ON_A_USED_STORE)
+def test_refused_without_touching_a_store(
+    name: str, cli: Cli, place: Path, figure_run: Any, contents: Callable[[Path], Any]
+):
+    store = shutil.copytree(figure_run.store, place / "store")
+    before = contents(store)
+    assert cli(*REFUSED[name][0], "--store", store).complaint
+    assert contents(store) == before
+
+
+def test_the_good_model_is_not_refused(cli: Cli, place: Path):
+    """Otherwise the refusals above would say nothing."""
+    assert cli(*TRAIN, "--model", "my_mod:Good", "--store", "store").code == 0
+
+
+# A damaged store.
+
+
+def spoil(store: Path, kind: str) -> Path:
+    """Flip a byte in an entry of a kind; return the entry."""
+    entry = sorted((store / kind).iterdir())[0]
+    file = next(file for file in entry.iterdir() if file.name != "entry.json")
+    data = bytearray(file.read_bytes())
+    data[len(data) // 2] ^= 1
+    file.write_bytes(data)
+    return entry
+
+
+@pytest.mark.parametrize("command", [("run", "--workers", 1), ("show",)], ids=["run", "show"])
+def test_a_damaged_measurement_is_refused(
+    command: tuple[object, ...], cli: Cli, figure_run: Any, tmp_path: Path, contents: Callable[[Path], Any]
+):
+    store = shutil.copytree(figure_run.store, tmp_path / "store")
+    entry = spoil(store, "measurement")
+    before = contents(tmp_path)
+    complaint = cli(*command, *figure_run.words, "--store", store, "--out", tmp_path / "out").complaint
+    assert all(word in complaint for word in (str(entry), "corrupted", "delete it"))
+    assert contents(tmp_path) == before
+
+
+def test_damaged_weights_are_refused(cli: Cli, figure_run: Any, tmp_path: Path):
+    store = shutil.copytree(figure_run.store, tmp_path / "store")
+    entry = spoil(store, "training")
+    words = (*figure_run.words, "--set", "outlier_fractions=[0.3]", "--set", 'label_rules=["flip"]')
+    complaint = cli("run", *words, "--workers", 1, "--store", store, "--out", tmp_path / "out").complaint
+    assert all(word in complaint for word in (str(entry), "corrupted", "delete it"))
+
+
+def test_a_store_of_another_format_is_refused(cli: Cli, tmp_path: Path, contents: Callable[[Path], Any]):
+    (tmp_path / "store.json").write_text('{"format": 99}')
+    before = contents(tmp_path)
+    complaint = cli(*LINEAR, "--store", tmp_path).complaint
+    assert all(word in complaint for word in (str(tmp_path), "format 99", "format 1"))
+    assert contents(tmp_path) == before
+
+
+# Allowed, with a warning.
+
+
+@pytest.mark.parametrize("where", ["prompts", "test.mine"])
+@pytest.mark.parametrize("weights", ["[0.5,-0.5,0.0]", "[-1.0,0.2,0.1]"], ids=["sum 0", "sum below 0"])
+def test_mixtures_outside_the_theorem_run_with_one_warning(where: str, weights: str, cli: Cli, tmp_path: Path):
+    words = (
+        "--set",
+        f"{where}.outliers={{fraction=0.5,patterns=[{{weights={weights}}}]}}",
+        "--store",
+        tmp_path / "store",
+    )
+    said = cli(*LINEAR, *words, "--json", show_warnings=True)
+    assert said.code == 0, said.err
+    (line,) = [line for line in said.err.splitlines() if "warning" in line]
+    assert line.startswith("iclab: warning: ")
+    assert "no theorem covers" in line
+    assert said.json["measurements"]
+
+
+def test_mixtures_inside_the_theorem_run_without_a_warning(cli: Cli, tmp_path: Path):
+    words = ("--outlier-fraction", 0.5, "--outlier-patterns", "paper", "--store", tmp_path / "store")
+    said = cli(*LINEAR, *words, show_warnings=True)
+    assert said.code == 0
+    assert "warning" not in said.err

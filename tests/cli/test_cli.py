@@ -1,0 +1,469 @@
+"""The command line: what it prints, what it writes, and that people's own models and files work."""
+
+from __future__ import annotations
+
+import csv
+import json
+import shutil
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+
+import iclab
+from iclab.experiments import find
+
+Cli = Callable[..., Any]
+FLIP = ("--set", 'label_rules=["flip"]')
+COMMANDS = ("experiments", "run", "reproduce", "show", "train", "bench")
+
+# Help.
+
+
+@pytest.mark.parametrize("words", [(), *((command,) for command in COMMANDS)], ids=["iclab", *COMMANDS])
+def test_help_shows_examples(cli: Cli, words: tuple[str, ...]):
+    said = cli(*words, "--help")
+    assert (said.code, said.err) == (0, "")
+    assert "examples:" in said.out
+    assert " ".join(["iclab", *words]) in said.out.split("examples:")[1]
+
+
+def test_version(cli: Cli):
+    said = cli("--version")
+    assert (said.code, said.out, said.err) == (0, f"iclab {iclab.__version__}\n", "")
+
+
+def test_help_does_not_wait_for_torch():
+    code = "import sys; from iclab.cli import main\ntry: main(['--help'])\nfinally: assert 'torch' not in sys.modules"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stderr) == (0, "")
+
+
+def test_python_m_iclab():
+    done = subprocess.run([sys.executable, "-m", "iclab", "--version"], capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stdout) == (0, f"iclab {iclab.__version__}\n")
+
+
+# Experiments.
+
+
+def test_experiments_as_json(cli: Cli):
+    said = cli("experiments", "--json")
+    assert (said.code, said.err) == (0, "")
+    (listed,) = [e for e in said.json["experiments"] if e["id"] == "M-fig2"]
+    assert {"id", "title", "paper", "claims", "settings"} <= listed.keys()
+    assert {"M-fig2.mamba-small.flip", "M-fig2.linear-large.random"} <= {claim["id"] for claim in listed["claims"]}
+    by_name = {setting["name"]: setting for setting in listed["settings"]}
+    assert by_name.keys() == find("M-fig2").settings.model_fields.keys()
+    assert (by_name["train_outlier_fraction"]["value"], by_name["train_outlier_fraction"]["disclosed"]) == (0.6, True)
+    assert by_name["test_prompts"]["disclosed"] is False
+    assert all(setting["why"] for setting in listed["settings"])
+
+
+def test_experiments_for_people(cli: Cli):
+    said = cli("experiments")
+    assert (said.code, said.err) == (0, "")
+    assert all(word in said.out for word in ("M-fig2", "M-fig2.gap.flip", "test_prompts", "stated by the paper"))
+
+
+# Run.
+
+
+def test_run_prints_one_json_document(figure_run: Any):
+    found = figure_run.said.json
+    assert {"id", "seconds", "rows", "claims", "settings", "complete"} <= found.keys()
+    assert (found["id"], found["complete"]) == ("M-fig2", True)
+    assert found["seconds"] > 0
+    assert found["settings"]["steps"] == 20
+
+
+def test_rows_are_those_that_were_asked_for(figure_run: Any):
+    rows = figure_run.said.json["rows"]
+    columns = ("model", "outlier_labels", "outlier_fraction", "seed")
+    expected = [
+        (model, rule, fraction, seed)
+        for model in ("mamba", "linear")
+        for rule in ("flip", "target", "random")
+        for fraction in (0.0, 0.6)
+        for seed in (0, 1)
+    ]
+    assert [tuple(row[name] for name in columns) for row in rows] == expected
+    for row in rows:
+        assert row["diverged"] is False
+        assert row["prompts"] == 50
+        assert row["error"] == pytest.approx(1 - row["right"] / 50)
+
+
+def test_claims_are_judged(figure_run: Any):
+    claims = {claim["id"]: claim for claim in figure_run.said.json["claims"]}
+    assert len(claims) == 12
+    for claim in claims.values():
+        assert claim["verdict"] in ("holds", "fails", "undecided", "not run")
+        assert claim["paper"]
+        assert claim["predicate"]
+        assert claim["low"] <= claim["measured"] <= claim["high"]
+    # Two seeds of 50 prompts cannot show an error below 0.01.
+    assert claims["M-fig2.mamba-small.flip"]["verdict"] in ("undecided", "fails")
+
+
+def test_figure_rows_and_verdicts_are_written(figure_run: Any):
+    folder, said = figure_run.out / "M-fig2", figure_run.said.json
+    assert (folder / "M-fig2.svg").read_text().lstrip().startswith("<?xml")
+    assert (folder / "M-fig2.png").read_bytes().startswith(b"\x89PNG")
+    assert said["figure"] == str(folder / "M-fig2.png")
+    assert json.loads((folder / "claims.json").read_text())["claims"] == said["claims"]
+    with (folder / "rows.csv").open() as file:
+        rows = list(csv.DictReader(file))
+    assert [float(row["error"]) for row in rows] == [row["error"] for row in said["rows"]]
+
+
+def test_progress_is_on_standard_error(figure_run: Any):
+    assert figure_run.said.err.splitlines()[-1].startswith("M-fig2: 14 of 14 cells in ")
+
+
+def test_run_again_computes_nothing(cli: Cli, figure_run: Any, tmp_path: Path, contents: Callable[[Path], Any]):
+    before = contents(figure_run.store)
+    said = cli("run", *figure_run.words, "--workers", 1, "--store", figure_run.store, "--out", tmp_path)
+    assert (said.code, said.err) == (0, "")
+    assert contents(figure_run.store) == before
+    assert "M-fig2.linear-large.flip" in said.out
+    assert f"open {tmp_path / 'M-fig2' / 'M-fig2.png'}" in said.out
+
+
+def test_the_store_can_be_named_in_the_environment(
+    cli: Cli, figure_run: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setenv("ICLAB_STORE", str(figure_run.store))
+    said = cli("show", *figure_run.words, *FLIP, "--out", tmp_path, "--json")
+    assert said.json["rows"] == [row for row in figure_run.said.json["rows"] if row["outlier_labels"] == "flip"]
+
+
+def test_one_seed_is_valid_json_too(cli: Cli, figure_run: Any, tmp_path: Path):
+    words = (*figure_run.words, *FLIP, "--seeds", 1)
+    said = cli("show", *words, "--store", figure_run.store, "--out", tmp_path, "--json")
+    assert {row["seed"] for row in said.json["rows"]} == {0}
+
+
+def test_diverged_seeds_have_no_error(cli: Cli, figure_run: Any, tmp_path: Path):
+    words = ("--set", "step_sizes={linear=1e30}", "--set", 'models=["linear"]', *FLIP)
+    store = ("--store", tmp_path / "store", "--out", tmp_path)
+    said = cli("run", *figure_run.words, *words, *store, "--workers", 1, "--json", show_warnings=True)
+    assert [(row["seed"], row["error"], row["diverged"]) for row in said.json["rows"]] == 2 * [
+        (0, None, True),
+        (1, None, True),
+    ]
+    verdicts = {claim["id"]: claim["verdict"] for claim in said.json["claims"]}
+    assert "holds" not in verdicts.values()
+    assert verdicts["M-fig2.mamba-small.flip"] == "not run"
+
+
+@pytest.mark.parametrize("model", ["linear", "softmax"])
+def test_a_step_size_beyond_the_precision_diverges_or_is_refused(model: str, cli: Cli, tmp_path: Path):
+    words = ("--model", model, "--step-size", 1e39, "--store", tmp_path / "store", "--json")
+    said = cli("train", *SMALL, *words)
+    if said.code == 2:
+        assert "step_size = 1e+39" in said.complaint
+    else:
+        assert [row["diverged"] for row in said.json["measurements"][0]["rows"]] == [True, True]
+
+
+@pytest.mark.parametrize("error", [0.0, 0.3, None], ids=["no error", "errors everywhere", "all diverged"])
+def test_the_figure_can_be_laid_out_whatever_was_measured(error: float | None, tmp_path: Path):
+    figure = find("M-fig2")
+    settings = figure.settings(seeds=2, outlier_fractions=[0.0, 0.6])
+    rows = [
+        {**condition.columns, "seed": seed, "prompts": 100, "error": error, "diverged": error is None}
+        for condition in figure.conditions(settings)
+        for seed in (0, 1)
+    ]
+    figure.draw(rows, settings).savefig(tmp_path / "figure.png")  # a layout that fails is a warning, hence an error
+
+
+# Show.
+
+
+def test_show_draws_the_same_bytes_without_training(
+    cli: Cli, figure_run: Any, tmp_path: Path, contents: Callable[[Path], Any]
+):
+    before = contents(figure_run.store)
+    said = cli("show", *figure_run.words, "--store", figure_run.store, "--out", tmp_path, "--json")
+    assert (said.code, said.err) == (0, "")
+    first, again = (folder / "M-fig2" / "M-fig2.svg" for folder in (figure_run.out, tmp_path))
+    assert again.read_bytes() == first.read_bytes()
+    assert (said.json["rows"], said.json["claims"]) == (figure_run.said.json["rows"], figure_run.said.json["claims"])
+    assert contents(figure_run.store) == before
+
+
+@pytest.mark.parametrize("fractions", [[0.0, 0.1], [0.0, 0.6, 0.15]], ids=["half of it", "two thirds of it"])
+def test_show_says_when_something_is_missing(cli: Cli, figure_run: Any, tmp_path: Path, fractions: list[float]):
+    words = (*figure_run.words, "--set", f"outlier_fractions={fractions}", *FLIP)
+    said = cli("show", *words, "--store", figure_run.store, "--out", tmp_path, "--json")
+    assert said.code == 0
+    assert len(said.err.splitlines()) == 1
+    found = {row["outlier_fraction"] for row in said.json["rows"]}
+    assert found == set(fractions) & {0.0, 0.6}
+
+
+def test_show_does_not_stumble_over_the_quick_edition(cli: Cli, figure_run: Any, tmp_path: Path):
+    """Of the fractions 0.1 and 0.2, only 0.1 is there, and only 0.2 is in the quick edition."""
+    store = shutil.copytree(figure_run.store, tmp_path / "store")
+    words = (*FLIP, "--store", store, "--out", tmp_path, "--json")
+    cli("run", *figure_run.words, "--set", "outlier_fractions=[0.1]", *words, "--workers", 1, show_warnings=True)
+    said = cli("show", *figure_run.words, "--set", "outlier_fractions=[0.1,0.2]", *words, show_warnings=True)
+    assert said.code == 0, said.err
+    assert {row["outlier_fraction"] for row in said.json["rows"]} == {0.1}
+
+
+def test_show_of_an_empty_store_is_one_line(cli: Cli, tmp_path: Path):
+    complaint = cli("show", "M-fig2", "--store", tmp_path / "store", "--out", tmp_path / "out").complaint
+    assert "store" in complaint
+    assert "run `iclab run M-fig2` first" in complaint
+    assert list(tmp_path.iterdir()) == []
+
+
+# Reproduce.
+
+
+def test_reproduce_runs_every_experiment(
+    cli: Cli, figure_run: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, contents: Callable[[Path], Any]
+):
+    figure = type(find("M-fig2"))
+
+    class Tiny(figure.settings):  # its quick edition is the run that is there already
+        steps: int = 20
+        test_prompts: int = 50
+        outlier_fractions: tuple[float, ...] = (0.0, 0.55, 0.6)
+
+    monkeypatch.setattr(figure, "settings", Tiny)
+    monkeypatch.setattr("iclab.experiments.experiments", lambda: {"M-fig2": find("M-fig2")})
+    before = contents(figure_run.store)
+    words = ("--seeds", 2, "--workers", 1, "--store", figure_run.store, "--out", tmp_path)
+    said = cli("reproduce", "--quick", *words, "--json")
+    assert (said.code, said.err) == (0, "")
+    (found,) = said.json["experiments"]
+    assert (found["id"], found["rows"]) == ("M-fig2", figure_run.said.json["rows"])
+    assert (tmp_path / "M-fig2" / "M-fig2.svg").exists()
+    assert contents(figure_run.store) == before
+
+
+# Train.
+
+SMALL = ("--steps", 5, "--batch-size", 8, "--test-prompts", 20, "--seeds", 2, "--workers", 1)
+TOML = """
+    model = "mamba"
+    seeds = 2
+    test_prompts = 20
+    [prompts]
+    tasks = "ring:3"
+    outliers = {fraction = 0.6, scale = 2.0}
+    [recipe]
+    steps = 5
+    batch_size = 8
+    step_size = 0.5
+    [test.flipped]
+    tasks = "all"
+    outliers = {fraction = 0.7, scale = 6.0, labels = "flip", patterns = "paper"}
+"""
+SAME_AS_FLAGS = (
+    *("--model", "mamba", "--tasks", "ring:3", "--outlier-fraction", 0.6, "--outlier-scale", 2, "--step-size", 0.5),
+    *("--test-tasks", "all", "--test-outlier-fraction", 0.7, "--test-outlier-scale", 6),
+    *("--test-outlier-labels", "flip", "--test-outlier-patterns", "paper"),
+)
+
+
+@pytest.fixture
+def train(cli: Cli, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Cli:
+    """Return a function that runs ``iclab train`` in an empty directory and reads its JSON."""
+    monkeypatch.chdir(tmp_path)
+
+    def act(*words: object) -> dict[str, Any]:
+        said = cli("train", *words, "--workers", 1, "--store", tmp_path / "store", "--json")
+        assert said.code == 0, said.err
+        return said.json
+
+    return act
+
+
+def test_train_by_flags(train: Cli):
+    found = train(*SMALL, *SAME_AS_FLAGS)
+    assert {"model", "seeds", "seconds", "training", "cells", "measurements", "weights"} <= found.keys()
+    assert (found["model"], found["seeds"], found["weights"]) == ("mamba", 2, None)
+    assert found["training"]["prompts"]["outliers"]["fraction"] == 0.6
+    assert found["training"]["recipe"]["step_size"] == 0.5
+    (measured,) = found["measurements"]
+    assert [row["seed"] for row in measured["rows"]] == [0, 1]
+    errors = [row["error"] for row in measured["rows"]]
+    assert measured["error"] == pytest.approx(sum(errors) / 2)
+    assert measured["seed_interval"][0] <= measured["error"] <= measured["seed_interval"][1]
+    assert measured["prompt_interval"][0] <= measured["error"] <= measured["prompt_interval"][1]
+    assert measured["diverged"] == 0
+
+
+def test_a_file_says_the_same_as_flags(train: Cli, tmp_path: Path):
+    (tmp_path / "mine.toml").write_text(TOML)
+    by_file, by_flags = train("mine.toml"), train(*SMALL, *SAME_AS_FLAGS)
+    assert by_file["cells"] == by_flags["cells"]
+    assert by_file["training"] == by_flags["training"]
+    (one,), (other,) = by_file["measurements"], by_flags["measurements"]
+    assert (one["test"], other["test"]) == ("flipped", "test")
+    assert one["rows"] == other["rows"]
+
+
+def test_flags_win_over_the_file_and_set_over_both(train: Cli, tmp_path: Path):
+    (tmp_path / "mine.toml").write_text(TOML)
+    words = ("--model", "linear", "--seeds", 1, "--step-size", 0.25, "--set", "recipe.clip=1.5")
+    found = train("mine.toml", *words, "--outlier-scale", 9, "--set", "prompts.outliers.scale=3.5")
+    assert (found["model"], found["seeds"]) == ("linear", 1)
+    recipe, prompts = found["training"]["recipe"], found["training"]["prompts"]
+    assert (recipe["step_size"], recipe["clip"], recipe["steps"]) == (0.25, 1.5, 5)
+    assert prompts["outliers"]["scale"] == 3.5
+    assert prompts["tasks"] == {"kind": "ring", "steps": 3}
+
+
+def test_a_test_changes_only_what_it_names(train: Cli):
+    words = (*SMALL, "--model", "linear", "--tasks", "ring:2", "--outlier-fraction", 0.3)
+    named = train(*words, "--test-outlier-fraction", 0.3)
+    assert named["measurements"][0]["rows"] == train(*words)["measurements"][0]["rows"]
+    counted = train(*words, "--test-outlier-count", 20, "--test-outlier-labels", "flip")
+    assert counted["measurements"][0]["error"] > named["measurements"][0]["error"]
+
+
+def test_every_probe_that_is_asked_for(train: Cli):
+    words = (*SMALL, "--model", "mamba", "--outlier-fraction", 0.5, "--probe", "gates", "--probe", "attention")
+    gates, attention = train(*words)["measurements"]
+    assert (gates["probe"], attention["probe"]) == ("gates", "attention")
+    assert {(row["seed"], row["kind"], row["place"]) for row in gates["rows"]} == {
+        (seed, kind, place) for seed in (0, 1) for kind in ("clean", "outlier", "clean_rank") for place in range(1, 21)
+    }
+    assert all(0 <= row["gate"] <= 1 for row in gates["rows"] if row["gate"] is not None)
+    assert [row["seed"] for row in attention["rows"]] == [0, 1]
+
+
+def test_train_for_people(cli: Cli, tmp_path: Path):
+    words = (
+        "--store",
+        tmp_path / "store",
+        "--save",
+        tmp_path / "mine.safetensors",
+        "--probe",
+        "error",
+        "--probe",
+        "gates",
+    )
+    said = cli("train", *SMALL, "--model", "mamba", *words)
+    assert said.code == 0
+    assert "mamba, 2 seeds" in said.out
+    assert "error, as trained: " in said.out
+    assert "clean_rank" in said.out
+    assert f"weights in {tmp_path / 'mine.safetensors'}" in said.out
+
+
+def test_saved_weights_can_be_loaded(train: Cli, tmp_path: Path):
+    words = ("--model", "linear", "--step-size", 0.05, "--dtype", "float64")
+    found = train(*SMALL, "--seeds", 9, *words, "--save", "mine.safetensors")
+    run = iclab.load(tmp_path / "mine.safetensors")
+    assert found["weights"] == "mine.safetensors"
+    assert run.seeds == tuple(range(9))
+    assert run.weights()["key"].dtype == torch.float64
+    assert run.training.model_dump(mode="json") == found["training"]
+    error = run.error(count=20)
+    assert list(error.per_seed) == [row["error"] for row in found["measurements"][0]["rows"]]
+
+
+# Users' own code.
+
+USERS = """
+    import numpy as np
+    import torch
+
+    class Net(torch.nn.Module):
+        def __init__(self, width, context_length, hidden=3):
+            super().__init__()
+            self.hide = torch.nn.Linear(width * (context_length + 1), hidden)
+            self.read = torch.nn.Linear(hidden, 1)
+
+        def forward(self, prompts):
+            return self.read(torch.tanh(self.hide(prompts.flatten(1))))
+
+    class Normed(torch.nn.Module):
+        def __init__(self, width):
+            super().__init__()
+            self.norm, self.read = torch.nn.BatchNorm1d(width), torch.nn.Linear(width, 1)
+
+        def forward(self, prompts):
+            return self.read(self.norm(prompts.mean(1))).squeeze(-1)
+
+    class Dropping(torch.nn.Module):
+        def __init__(self, width):
+            super().__init__()
+            self.drop, self.read = torch.nn.Dropout(0.5), torch.nn.Linear(width, 1)
+
+        def forward(self, prompts):
+            return self.read(self.drop(prompts.mean(1)))
+
+    class Activated(torch.nn.Module):
+        def __init__(self, width, activation=torch.nn.Tanh):
+            super().__init__()
+            self.act, self.read = activation(), torch.nn.Linear(width, 1)
+
+        def forward(self, prompts):
+            return self.read(self.act(prompts.mean(1)))
+
+    def flip(examples):
+        return -examples.labels
+
+    def farthest(number, uniform):
+        return np.arange(uniform.shape[-1]) < number[..., None]
+"""
+
+
+@pytest.mark.parametrize("name", ["Net", "Normed", "Dropping", "Activated"])
+def test_a_users_model_trains(name: str, train: Cli, user_module: Callable[[str, str], None]):
+    user_module("my_mod", USERS)
+    found = train(
+        *SMALL, "--model", f"my_mod:{name}", "--optimizer", "adam", "--step-size", 0.01, "--save", "w.safetensors"
+    )
+    assert found["model"] == name
+    assert [row["diverged"] for row in found["measurements"][0]["rows"]] == [False, False]
+    run = iclab.load("w.safetensors")
+    assert all((run.weights(0)[n] != w).any() for n, w in run.weights().items() if "read" in n)
+    assert list(run.error(count=20).per_seed) == [row["error"] for row in found["measurements"][0]["rows"]]
+
+
+@pytest.mark.parametrize("name, stacked", [("Net", True), ("Normed", False), ("Dropping", False)])
+def test_it_is_said_when_seeds_cannot_be_stacked(
+    name: str, stacked: bool, cli: Cli, tmp_path: Path, user_module: Callable[[str, str], None]
+):
+    user_module("my_mod", USERS)
+    said = cli("train", *SMALL, "--model", f"my_mod:{name}", "--store", tmp_path / "store", "--json")
+    assert ("seeds run one after another" in said.err) is not stacked
+    assert said.json["model"] == name
+
+
+def test_a_users_model_takes_options(train: Cli, user_module: Callable[[str, str], None]):
+    user_module("my_mod", USERS)
+    found = train(*SMALL, "--model", "my_mod:Net", "--set", "model.options.hidden=7", "--save", "w.safetensors")
+    assert found["training"]["model"]["options"] == {"hidden": 7}
+    assert iclab.load("w.safetensors").weights()["hide.bias"].shape == (2, 7)
+
+
+def test_an_edited_model_is_trained_again(train: Cli, user_module: Callable[[str, str], None]):
+    def cells(text: str) -> list[str]:
+        user_module("my_mod", text)
+        return train(*SMALL, "--model", "my_mod:Net")["cells"]
+
+    first, edited = cells(USERS), cells(USERS.replace("torch.tanh", "torch.relu"))
+    assert first == cells(USERS) != edited
+
+
+def test_users_rules_do_what_the_same_built_in_ones_do(train: Cli, user_module: Callable[[str, str], None]):
+    user_module("my_mod", USERS)
+    words = (*SMALL, "--model", "linear", "--test-outlier-fraction", 0.6, "--test-outlier-scale", 6)
+    mine = train(*words, "--test-outlier-labels", "my_mod:flip", "--test-placement", "my_mod:farthest")
+    ours = train(*words, "--test-outlier-labels", "flip", "--test-placement", "farthest")
+    for my_row, our_row in zip(mine["measurements"][0]["rows"], ours["measurements"][0]["rows"], strict=True):
+        assert my_row == pytest.approx(our_row, rel=1e-5)  # another engine may round otherwise

@@ -1,0 +1,368 @@
+"""A cell's hash is over its meaning: all of it, and nothing else."""
+
+from __future__ import annotations
+
+import json
+import re
+import sys
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from lab_helpers import DESCRIPTION, PROMPTS, RECIPE, TRAIN_PROMPTS, TRAINING, measurement
+from pydantic import ValidationError
+
+from iclab.lab import GROUP, MeasurementCell, TrainingCell, groups
+from iclab.models import Model
+from iclab.prompts import PAPER_MIXTURES, Outliers, Patterns, Prompts, Ring
+
+OPTIONS = f"{TRAINING}.model.options"
+
+# What is written out, and what it is when nothing is said.
+DEFAULTS = {
+    "training.group": 0,
+    f"{TRAINING}.dtype": "float32",
+    f"{TRAINING}.device": "cpu",
+    f"{TRAINING}.basis_seed": None,
+    f"{OPTIONS}": {},
+    f"{OPTIONS}.init_scale": 0.2,
+    f"{OPTIONS}.state_size": None,
+    f"{OPTIONS}.form": "closed",
+    f"{RECIPE}.loss": "hinge",
+    f"{RECIPE}.optimizer": "sgd",
+    f"{RECIPE}.optimizer_options": {},
+    f"{RECIPE}.clip": None,
+    f"{RECIPE}.decay": "none",
+    f"{RECIPE}.switches": [],
+    f"{TRAIN_PROMPTS}.irrelevant_scale": 0.5,
+    f"{TRAIN_PROMPTS}.balance": "independent",
+    f"{TRAIN_PROMPTS}.outliers.labels": "random",
+    f"{TRAIN_PROMPTS}.outliers.target": 1,
+    f"{TRAIN_PROMPTS}.outliers.placement": "random",
+    f"{TRAIN_PROMPTS}.outliers.patterns": "training",
+    "prompts.outliers.count": None,
+    "draw": 0,
+    "stream": "test",
+}
+
+# Two ways to write the same thing.
+SAME = {
+    "int for a float": ({f"{RECIPE}.step_size": 1}, {f"{RECIPE}.step_size": 1.0}),
+    "int for a nested float": ({"prompts.outliers.scale": 6}, {"prompts.outliers.scale": 6.0}),
+    "int for an optimiser's option": (
+        {f"{RECIPE}.optimizer_options": {"momentum": 0}},
+        {f"{RECIPE}.optimizer_options": {"momentum": 0.0}},
+    ),
+    "options in another order": (
+        {f"{RECIPE}.optimizer_options": {"momentum": 0.9, "weight_decay": 0.1}},
+        {f"{RECIPE}.optimizer_options": {"weight_decay": 0.1, "momentum": 0.9}},
+    ),
+    "int for a model's option": ({f"{OPTIONS}.init_scale": 1}, {f"{OPTIONS}.init_scale": 1.0}),
+    "list for a tuple": ({f"{RECIPE}.snapshots": [1, 2]}, {f"{RECIPE}.snapshots": (1, 2)}),
+    "tasks as text or object": ({"prompts.tasks": "ring:2"}, {"prompts.tasks": Ring(steps=2)}),
+    "tasks as text or data": ({"prompts.tasks": "ring"}, {"prompts.tasks": {"kind": "ring"}}),
+    "listed tasks": ({"prompts.tasks": "0-1,1-2"}, {"prompts.tasks": {"kind": "listed", "listed": [[0, 1], [1, 2]]}}),
+    "mixtures by name": ({"prompts.outliers.patterns": "paper"}, {"prompts.outliers.patterns": PAPER_MIXTURES}),
+    "prompts as object": ({"prompts": PROMPTS}, {"prompts": Prompts.model_validate(PROMPTS)}),
+    "outliers as object": ({"prompts.outliers": {"count": 2}}, {"prompts.outliers": Outliers(count=2)}),
+    "model by name": ({f"{TRAINING}.model": "mamba"}, {f"{TRAINING}.model": Model(name="mamba")}),
+    "model as data": ({f"{TRAINING}.model": {"name": "linear"}}, {f"{TRAINING}.model": "linear"}),
+}
+
+# What decides a training, and what decides a measurement of it alone.
+TRAINING_CHANGES = {
+    "training.group": 1,
+    f"{TRAINING}.dtype": "float64",
+    f"{TRAINING}.device": "cuda",
+    f"{TRAINING}.basis_seed": 0,
+    f"{TRAINING}.model.name": "linear",
+    f"{OPTIONS}.init_scale": 0.3,
+    f"{OPTIONS}.state_size": 9,
+    f"{OPTIONS}.form": "recurrence",
+    f"{RECIPE}.batch_size": 5,
+    f"{RECIPE}.step_size": 0.25,
+    f"{RECIPE}.optimizer": "adam",
+    f"{RECIPE}.optimizer_options": {"momentum": 0.9},
+    f"{RECIPE}.clip": 1.0,
+    f"{RECIPE}.decay": "linear",
+    f"{RECIPE}.switches": [{"step": 1, "prompts": PROMPTS}],
+    f"{RECIPE}.snapshots": (3,),
+    f"{TRAIN_PROMPTS}.tasks": "ring:1",
+    f"{TRAIN_PROMPTS}.context_length": 6,
+    f"{TRAIN_PROMPTS}.irrelevant_scale": 0.6,
+    f"{TRAIN_PROMPTS}.balance": "stratified",
+    f"{TRAIN_PROMPTS}.outliers": {"count": 2},
+    f"{TRAIN_PROMPTS}.outliers.fraction": 0.4,
+    f"{TRAIN_PROMPTS}.outliers.scale": 3.0,
+    f"{TRAIN_PROMPTS}.outliers.labels": "flip",
+    f"{TRAIN_PROMPTS}.outliers.target": -1,
+    f"{TRAIN_PROMPTS}.outliers.placement": "closest",
+    f"{TRAIN_PROMPTS}.outliers.patterns": "paper",
+}
+MEASUREMENT_CHANGES = {
+    "probe": "gates",
+    "count": 21,
+    "at": 2,
+    "draw": 1,
+    "prompts.tasks": "all",
+    "prompts.context_length": 4,
+    "prompts.irrelevant_scale": 1.5,
+    "prompts.balance": "stratified",
+    "prompts.outliers.fraction": 0.7,
+    "prompts.outliers.scale": 6.0,
+    "prompts.outliers.labels": "target",
+    "prompts.outliers.placement": "farthest",
+    "prompts.outliers.patterns": [{"weights": (1, 0, 0)}],
+    "prompts.outliers": {"count": 3},
+}
+PATTERN_CHANGES = {
+    "dimension": 11,
+    "relevant": 4,
+    "irrelevant": 3,
+    "outlier": 2,
+    "relevant_norm": 2.0,
+    "irrelevant_norm": 2.0,
+    "outlier_norm": 2.0,
+    "coherence": 0.1,
+}
+
+
+def backwards(data: Any) -> Any:
+    if isinstance(data, dict):
+        return {key: backwards(data[key]) for key in reversed(data)}
+    return data
+
+
+def test_field_order_changes_nothing():
+    cell = MeasurementCell.model_validate(backwards(DESCRIPTION))
+    assert list(backwards(DESCRIPTION)) != list(DESCRIPTION)
+    assert (cell, cell.hash, cell.training.hash) == (measurement(), measurement().hash, measurement().training.hash)
+
+
+@pytest.mark.parametrize("path", DEFAULTS)
+def test_a_default_spelled_out_changes_nothing(path: str):
+    assert measurement({path: DEFAULTS[path]}).hash == measurement().hash
+
+
+def test_all_defaults_spelled_out_change_nothing():
+    assert MeasurementCell.model_validate(measurement().model_dump()).hash == measurement().hash
+
+
+@pytest.mark.parametrize("same", SAME.values(), ids=SAME)
+def test_two_spellings_of_one_meaning_have_one_hash(same: tuple[dict[str, Any], dict[str, Any]]):
+    one, other = map(measurement, same)
+    assert (one.hash, one.training.hash) == (other.hash, other.training.hash)
+
+
+def test_the_last_step_is_the_default_however_the_training_is_given():
+    data = {key: value for key, value in DESCRIPTION.items() if key != "at"}
+    as_object = MeasurementCell(**data | {"training": TrainingCell.model_validate(data["training"])})
+    assert as_object.at == 4
+    assert MeasurementCell.model_validate(data) == as_object
+
+
+@pytest.mark.parametrize("path", TRAINING_CHANGES)
+def test_what_decides_a_training_is_in_both_hashes(path: str):
+    cell = measurement({path: TRAINING_CHANGES[path]})
+    assert cell.training.hash != measurement().training.hash
+    assert cell.hash != measurement().hash
+
+
+def test_steps_are_in_both_hashes():
+    cell = measurement({f"{RECIPE}.steps": 5, "at": 5})
+    assert cell.training.hash != measurement().training.hash
+    assert cell.hash != measurement({f"{RECIPE}.steps": 5, "at": 0}).hash
+
+
+@pytest.mark.parametrize("field", PATTERN_CHANGES)
+def test_patterns_are_in_both_hashes(field: str):
+    cell = measurement({f"{where}.patterns.{field}": PATTERN_CHANGES[field] for where in (TRAIN_PROMPTS, "prompts")})
+    assert cell.training.hash != measurement().training.hash
+    assert cell.hash != measurement().hash
+
+
+def test_every_field_of_patterns_is_tried():
+    assert set(PATTERN_CHANGES) == set(Patterns.model_fields)
+
+
+@pytest.mark.parametrize("path", MEASUREMENT_CHANGES)
+def test_what_decides_a_measurement_retrains_nothing(path: str):
+    cell = measurement({path: MEASUREMENT_CHANGES[path]})
+    assert cell.hash != measurement().hash
+    assert cell.training.hash == measurement().training.hash
+
+
+def test_no_two_changes_share_a_hash():
+    changes = [{path: value} for path, value in (TRAINING_CHANGES | MEASUREMENT_CHANGES).items()]
+    assert len({measurement(change).hash for change in [{}, *changes]}) == len(changes) + 1
+
+
+@pytest.mark.parametrize("model", ["mamba", "softmax"])
+@pytest.mark.parametrize("room, retrains", [("prompts", True), ("models", True), ("engines", True), ("probes", False)])
+def test_a_new_version_of_a_room_is_a_new_hash(room: str, retrains: bool, model: str, monkeypatch: pytest.MonkeyPatch):
+    cell = measurement({f"{TRAINING}.model": model})
+    before, before_training = cell.hash, cell.training.hash
+    for name, module in list(sys.modules.items()):
+        if name.startswith(f"iclab.{room}") and hasattr(module, "VERSION"):
+            monkeypatch.setattr(module, "VERSION", module.VERSION + 1)
+    assert cell.hash != before
+    assert (cell.training.hash != before_training) is retrains
+
+
+USER_CODE = """
+    import torch
+
+    def strength():
+        return {strength}
+
+    class Net(torch.nn.Module):
+        def __init__(self, width):
+            super().__init__()
+            self.read = torch.nn.Linear(width, 1)
+
+        def forward(self, prompts):
+            return self.read(prompts[:, -1]) * strength()
+
+    def rule(examples):
+        return examples.labels * strength()
+"""
+
+
+@pytest.mark.parametrize(
+    "path, name",
+    [
+        (f"{TRAINING}.model", "user_code:Net"),
+        (f"{TRAIN_PROMPTS}.outliers.labels", "user_code:rule"),
+        (f"{TRAIN_PROMPTS}.outliers.placement", "user_code:rule"),
+    ],
+)
+def test_source_of_users_code_is_in_the_hash(path: str, name: str, user_module: Callable[[str, str], None]):
+    def hash_with(strength: float) -> str:
+        user_module("user_code", USER_CODE.format(strength=strength))
+        return measurement({path: name}).training.hash
+
+    first, edited, restored = hash_with(1.0), hash_with(-1.0), hash_with(1.0)
+    assert first == restored != edited
+
+
+def test_users_code_by_path_or_as_object_is_the_same(user_module: Callable[[str, str], None]):
+    user_module("user_code", USER_CODE.format(strength=1.0))
+    by_path = measurement({f"{TRAINING}.model": "user_code:Net", "prompts.outliers.labels": "user_code:rule"})
+    import user_code
+
+    as_object = measurement({f"{TRAINING}.model": user_code.Net, "prompts.outliers.labels": user_code.rule})
+    assert (as_object, as_object.hash) == (by_path, by_path.hash)
+
+
+def test_two_functions_without_a_name_are_two_meanings():
+    rules = [lambda examples: examples.labels, lambda examples: -examples.labels]
+    kept, flipped = (measurement({"prompts.outliers.labels": rule}) for rule in rules)
+    assert kept.hash != flipped.hash
+
+
+def test_a_functions_closure_is_part_of_its_meaning():
+    def scaled(factor: float) -> Callable[[Any], Any]:
+        return lambda examples: factor * examples.labels
+
+    assert (
+        measurement({"prompts.outliers.labels": scaled(1.0)}).hash
+        != measurement({"prompts.outliers.labels": scaled(-1.0)}).hash
+    )
+
+
+@pytest.mark.parametrize("changes", [TRAINING_CHANGES, MEASUREMENT_CHANGES], ids=["training", "measurement"])
+def test_json_keeps_equality_and_hash(changes: dict[str, Any]):
+    for path, value in changes.items():
+        cell = measurement({path: value})
+        again = MeasurementCell.model_validate_json(cell.model_dump_json())
+        assert (again, again.hash, again.training.hash) == (cell, cell.hash, cell.training.hash), path
+
+
+def test_json_keeps_users_code(user_module: Callable[[str, str], None]):
+    user_module("user_code", USER_CODE.format(strength=1.0))
+    cell = measurement({f"{TRAINING}.model": "user_code:Net", "prompts.outliers.labels": "user_code:rule"})
+    again = MeasurementCell.model_validate_json(cell.model_dump_json())
+    assert (again, again.hash) == (cell, cell.hash)
+    assert again.prompts.outliers.labels.load().__name__ == "rule"
+
+
+small = st.fixed_dictionaries(
+    {},
+    optional={
+        "count": st.integers(1, 3),
+        "draw": st.integers(0, 2),
+        "prompts.outliers.scale": st.sampled_from([0, 0.0, 1, 1.0, 1.5]),
+        "prompts.outliers.labels": st.sampled_from(["random", "flip"]),
+        f"{RECIPE}.step_size": st.floats(1e-3, 10),
+        f"{OPTIONS}.init_scale": st.floats(0.01, 1),
+    },
+)
+
+
+@settings(max_examples=60, deadline=None)
+@given(small, small)
+def test_equal_cells_and_only_they_share_a_hash(one: dict[str, Any], other: dict[str, Any]):
+    a, b = measurement(one), measurement(other)
+    assert (a == b) == (a.hash == b.hash)
+    again = MeasurementCell.model_validate_json(json.dumps(backwards(json.loads(a.model_dump_json()))))
+    assert (again, again.hash) == (a, a.hash)
+
+
+@pytest.mark.parametrize(
+    "above",
+    [
+        "",
+        "training.",
+        f"{TRAINING}.",
+        f"{TRAINING}.model.",
+        f"{RECIPE}.",
+        f"{TRAIN_PROMPTS}.",
+        "prompts.patterns.",
+        "prompts.outliers.",
+    ],
+)
+def test_unknown_keys_are_refused_everywhere(above: str):
+    with pytest.raises(ValidationError, match="extra_forbidden"):
+        measurement({f"{above}nonsense": 1})
+
+
+def test_unknown_model_options_are_refused():
+    with pytest.raises(ValidationError, match=r"nonsense = 1: unknown option; known: state_size, init_scale, form"):
+        measurement({f"{OPTIONS}.nonsense": 1})
+
+
+@pytest.mark.parametrize("value", [float("inf"), float("nan")])
+@pytest.mark.parametrize("path", [f"{RECIPE}.step_size", "prompts.outliers.scale", f"{OPTIONS}.init_scale"])
+def test_numbers_that_are_not_finite_are_refused(path: str, value: float):
+    with pytest.raises(ValidationError):
+        measurement({path: value})
+
+
+@pytest.mark.parametrize(
+    "changes, words",
+    [
+        ({"probe": "nope"}, "probe = 'nope': must be one of error, attention, gates"),
+        ({"at": 3}, "at = 3: weights are kept after steps 0, 2, 4"),
+        ({"prompts.patterns.dimension": 11}, "prompts.patterns: must be those of the training"),
+        ({"count": 0}, "greater than or equal to 1"),
+        ({"draw": -1}, "greater than or equal to 0"),
+        ({"training.group": -1}, "greater than or equal to 0"),
+    ],
+)
+def test_cells_that_make_no_sense_are_refused(changes: dict[str, Any], words: str):
+    with pytest.raises(ValidationError, match=re.escape(words)):
+        measurement(changes)
+
+
+def test_cells_are_frozen():
+    with pytest.raises(ValidationError, match="frozen"):
+        measurement().count = 3
+
+
+@pytest.mark.parametrize("seeds, expected", [(1, [0]), (GROUP, [0]), (GROUP + 1, [0, 1]), (3 * GROUP, [0, 1, 2])])
+def test_groups_cover_the_seeds_and_no_more(seeds: int, expected: list[int]):
+    assert list(groups(seeds)) == expected
+    covered = [s for g in groups(seeds) for s in measurement({"training.group": g}).training.seeds]
+    assert covered[:seeds] == list(range(seeds))
