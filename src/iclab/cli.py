@@ -160,7 +160,12 @@ def _parser() -> argparse.ArgumentParser:
     def draws(sub: argparse.ArgumentParser) -> None:
         sub.add_argument("--out", metavar="DIR", default="results", help="where figures go (default: results)")
 
-    command("experiments", _experiments, "list the experiments, their claims and their settings")
+    command(
+        "experiments",
+        _experiments,
+        "list the experiments, their claims and their settings",
+        "examples:\n  iclab experiments\n  iclab experiments --json | python -m json.tool",
+    )
 
     run = command("run", _run, "run one experiment: compute what is missing, draw, judge", RUN_EXAMPLES)
     run.add_argument("id", metavar="ID", help="such as M-fig2")
@@ -169,13 +174,25 @@ def _parser() -> argparse.ArgumentParser:
     chooses_engine(run)
     draws(run)
 
-    reproduce = command("reproduce", _reproduce, "run every experiment there is")
+    reproduce = command(
+        "reproduce",
+        _reproduce,
+        "run every experiment there is",
+        "examples:\n  iclab reproduce --quick           one group of 8 seeds, fewer points\n"
+        "  iclab reproduce                   the full edition; Ctrl-C and the same command go on where it stopped",
+    )
     computes(reproduce)
     reproduce.add_argument("--quick", action="store_true", help="the quick edition of each")
     reproduce.add_argument("--seeds", metavar="N", type=int, help="how many training seeds")
     draws(reproduce)
 
-    show = command("show", _show, "draw an experiment again from the store, without any training")
+    show = command(
+        "show",
+        _show,
+        "draw an experiment again from the store, without any training",
+        "examples:\n  iclab show M-fig2\n  iclab show M-fig2 --quick --out elsewhere\n"
+        "  iclab show M-fig2 --set counting=exact    what was run with that setting",
+    )
     show.add_argument("id", metavar="ID", help="such as M-fig2")
     uses_store(show)
     has_settings(show)
@@ -198,7 +215,13 @@ def _parser() -> argparse.ArgumentParser:
     train.add_argument("--save", metavar="FILE", help="write the weights (safetensors)")
     computes(train)
 
-    bench = command("bench", _bench, "time the engines beside the loops people write, in one run")
+    bench = command(
+        "bench",
+        _bench,
+        "time the engines beside the loops people write, in one run",
+        "examples:\n  iclab bench                       some minutes; close other programs\n"
+        "  iclab bench --threads 1 --json",
+    )
     bench.add_argument("--threads", metavar="N", type=int, help="threads for every engine (default: all)")
     return parser
 
@@ -281,6 +304,7 @@ def _compute(id_: str, options: argparse.Namespace) -> tuple[Outcome, float]:
     from iclab.lab import Store, run
 
     started = time.perf_counter()
+    _must_be_writable(Path(options.out), "out", options.out)
     experiment = find(id_)
     settings = _settings(options, experiment.settings)
     store = Store(options.store)
@@ -289,6 +313,16 @@ def _compute(id_: str, options: argparse.Namespace) -> tuple[Outcome, float]:
         _tell_engines([cell.training.training for cell in cells])
     run(cells, store, workers=options.workers, title=experiment.id)
     return Outcome.of(experiment, settings, store), time.perf_counter() - started
+
+
+def _must_be_writable(folder: Path, field: str, value: str) -> None:
+    """Refuse a place that results could not be written to, before they are computed."""
+    from iclab.description import InputError
+
+    while not folder.exists() and folder != folder.parent:
+        folder = folder.parent
+    if not folder.is_dir() or not os.access(folder, os.W_OK):
+        raise InputError(f"{field} = {value}: cannot be written; {folder} is not a writable directory")
 
 
 def _tell_engines(trainings: list[Training]) -> None:
@@ -350,10 +384,10 @@ def _show(options: argparse.Namespace) -> None:
     settings = _settings(options, experiment.settings)
     outcome = Outcome.of(experiment, settings, store)
     if not outcome.complete and not options.quick:
-        quick = Outcome.of(experiment, settings.quick(), store)
-        if quick.complete:
+        conditions = experiment.conditions(settings.quick())
+        if all(store.has(condition.cell) for condition in conditions):
             print("iclab: the store holds the quick edition only", file=sys.stderr)
-            outcome = quick
+            outcome = Outcome.of(experiment, settings.quick(), store)
     if not outcome.complete:
         print(f"iclab: not all of {experiment.id} has been run; showing what there is", file=sys.stderr)
     _finish([(outcome, time.perf_counter() - started)], options, together=False)
@@ -367,11 +401,8 @@ def _train(options: argparse.Namespace) -> None:
     if options.file:
         data = _toml(Path(options.file))
     given = vars(options)
-    changes = {
-        name: given[name] for name in ("model", "seeds", "engine", "dtype", "probe", "test_prompts") if given[name]
-    }
-    if options.seeds is not None:
-        changes["seeds"] = options.seeds
+    simple = ("model", "seeds", "engine", "dtype", "probe", "test_prompts")
+    changes = {name: given[name] for name in simple if given[name] is not None}
     if "probe" in changes:
         changes["probes"] = changes.pop("probe")
     for flag, (key, _) in PROMPT_FLAGS.items():
@@ -384,6 +415,8 @@ def _train(options: argparse.Namespace) -> None:
         if given[flag.replace("-", "_")] is not None:
             changes[f"recipe.{key}"] = _value(given[flag.replace("-", "_")])
     request = Request.read(data, changes | _pairs(options.set))
+    if options.save:
+        _must_be_writable(Path(options.save).absolute().parent, "save", options.save)
     if options.verbose:
         _tell_engines([request.training()])
     result = carry_out(request, Store(options.store), options.workers, Path(options.save) if options.save else None)

@@ -111,21 +111,35 @@ def _import(path: str) -> Any:
         target = importlib.import_module(module_name)
         for part in name.split("."):
             target = getattr(target, part)
-    except (ImportError, AttributeError, ValueError) as error:
-        raise InputError(f"{path}: cannot be imported ({error}); write it as package.module:name") from None
+    except Exception as error:  # a user's module may raise anything
+        reason = f"{type(error).__name__}: {error}".splitlines()[0]
+        raise InputError(f"{path}: cannot be imported ({reason}); write it as package.module:name") from None
     return target
 
 
 def _source_hash(obj: Any) -> str:
-    """Hash the whole module that defines the object, so that a changed helper beside it counts as a change."""
+    """Hash the whole module that defines the object, so that a changed helper beside it counts as a change.
+
+    The object itself is hashed too: two lambdas or closures of one module are two objects.
+    """
     try:
         text = Path(inspect.getsourcefile(obj) or "").read_text()
     except (OSError, TypeError):
-        try:
-            text = inspect.getsource(obj)
-        except (OSError, TypeError):
-            text = repr(obj)
-    return hashlib.sha256(text.encode()).hexdigest()[:16]
+        text = ""
+    return hashlib.sha256(f"{text}\0{_fingerprint(obj)}".encode()).hexdigest()[:16]
+
+
+def _fingerprint(obj: Any) -> str:
+    if isinstance(obj, type):
+        return ";".join(
+            f"{name}={_fingerprint(value)}" for name, value in vars(obj).items() if not name.startswith("__dict")
+        )
+    code = getattr(obj, "__code__", None)
+    if code is None:
+        return repr(obj) if isinstance(obj, (bool, int, float, str, tuple, type(None))) else type(obj).__qualname__
+    closure = [repr(cell.cell_contents) for cell in obj.__closure__ or ()]
+    constants = [c for c in code.co_consts if not hasattr(c, "co_code")]
+    return repr((code.co_firstlineno, code.co_code.hex(), constants, code.co_names, closure, repr(obj.__defaults__)))
 
 
 def explain(error: ValidationError) -> str:
@@ -133,11 +147,12 @@ def explain(error: ValidationError) -> str:
     lines = []
     for item in error.errors():
         # Names of union members and validators are pydantic's, not the user's: keep real field names and indices.
-        parts = [str(p) for p in item["loc"] if isinstance(p, int) or str(p).isidentifier()]
-        field = ".".join(part for part in parts if not part[:1].isupper())
+        parts = [str(p) for p in item["loc"]]
+        named = [p for p in parts if p.isdigit() or (p.isidentifier() and not p[:1].isupper())]
+        field = ".".join(named)
         message = item["msg"].removeprefix("Value error, ")
         if item["type"] == "extra_forbidden":
-            lines.append(f"{field}: unknown key")
+            lines.append(f"{'.'.join([*(p for p in parts[:-1] if p in named), parts[-1]])}: unknown key")
         elif item["type"] == "value_error" and "=" in message.split(":")[0]:
             lines.append(message)  # the validator already named the field and its value
         else:

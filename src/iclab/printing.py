@@ -59,7 +59,7 @@ def print_outcome(outcome: Outcome) -> None:
         previous = first
         table.add_row(*map(str, line.values()))
     console.print(table)
-    seeds, prompts = outcome.settings.seeds, outcome.settings.test_prompts
+    seeds, prompts = len({row["seed"] for row in outcome.rows}), outcome.settings.test_prompts
     console.print(f"mean and 95 % interval, {seeds} seeds, {prompts:,} test prompts each", style="dim")
     console.print()
 

@@ -191,8 +191,9 @@ def test_what_dead_writers_left_is_cleared(
     assert (store.path / ".partial" / living / "weights.safetensors").read_bytes() == b"half"
 
 
-def test_a_marker_that_a_dead_writer_left_is_cleared(store: Store, dead_pid: int):
-    (store.path / ".partial" / f"store.json.{dead_pid}").write_text("{")
+def test_a_marker_that_a_dead_writer_left_is_cleared(store: Store, dead_pid: int, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr("socket.gethostname", lambda: "box")
+    (store.path / ".partial" / f"box-{dead_pid}-store.json").write_text("{")
     Store(store.path).open_for_writing()
     assert partial(store) == []
 

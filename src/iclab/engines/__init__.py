@@ -1,16 +1,19 @@
 """Engines: train (a recipe in, weights and snapshots out) and answer prompts with the result."""
 
-from iclab.engines.engine import answers, tally, train, version, weights
+from iclab.engines.engine import answers, check, tally, train, version, weights
 from iclab.engines.recipe import Recipe, Switch, Training, fused_obstacle
+from iclab.engines.reference import VERSION as REFERENCE_VERSION
 from iclab.engines.reference import stacking_obstacle
 from iclab.engines.trained import Trained
 
 __all__ = [
+    "REFERENCE_VERSION",
     "Recipe",
     "Switch",
     "Trained",
     "Training",
     "answers",
+    "check",
     "fused_obstacle",
     "stacking_obstacle",
     "tally",

@@ -26,6 +26,12 @@ def version(training: Training) -> int:
     return fused.VERSION if training.engine == "fused" else reference.VERSION
 
 
+def check(training: Training) -> None:
+    """Refuse a model that cannot take these prompts, before any work is done."""
+    if training.engine == "reference":
+        reference.stacking_obstacle(training)
+
+
 def train(
     training: Training,
     seeds: tuple[int, ...],

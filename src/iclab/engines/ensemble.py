@@ -193,8 +193,8 @@ def _check_shape(module: nn.Module, prompts: Tensor) -> None:
     try:
         with torch.no_grad(), torch.random.fork_rng(devices=[]):
             returned = copy.deepcopy(module)(prompts)
-    except (RuntimeError, IndexError, TypeError) as error:
-        reason = str(error).strip().splitlines()[0]
+    except Exception as error:  # a user's module may raise anything
+        reason = f"{type(error).__name__}: {error}".splitlines()[0]
         raise InputError(
             f"model = {type(module).__name__}: cannot take prompts of shape {tuple(prompts.shape)} "
             f"(batch, context_length + 1, width): {reason}"

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from typing import Annotated, Any, Literal
 
 import torch
-from pydantic import BeforeValidator, Field, model_validator
+from pydantic import BeforeValidator, Field, field_validator, model_validator
 
 from iclab.description import Code, Description
 from iclab.models import Model
@@ -32,7 +32,7 @@ OPTIMIZERS: dict[str, Callable[..., torch.optim.Optimizer]] = {
 
 
 def _known(value: Any) -> Any:
-    if value not in OPTIMIZERS:
+    if not isinstance(value, str) or value not in OPTIMIZERS:
         raise ValueError(f"must be one of {', '.join(OPTIMIZERS)}")
     return value
 
@@ -56,7 +56,7 @@ class Recipe(Description):
     """T, the number of iterations."""
     batch_size: Annotated[int, Field(ge=1)] = 128
     """B, fresh prompts an iteration."""
-    step_size: Annotated[float, Field(gt=0)] = 1.0
+    step_size: Annotated[float, Field(gt=0, le=1e6)] = 1.0
     """η."""
     loss: Literal["hinge"] = "hinge"
     """max{0, 1 − z·F}, averaged over the batch: M (4)."""
@@ -73,6 +73,11 @@ class Recipe(Description):
     snapshots: tuple[Annotated[int, Field(ge=0)], ...] = ()
     """Steps after which weights are kept, besides 0 and ``steps``, which always are."""
 
+    @field_validator("snapshots")
+    @classmethod
+    def _in_order(cls, steps: tuple[int, ...]) -> tuple[int, ...]:
+        return tuple(sorted(set(steps)))
+
     @model_validator(mode="after")
     def _consistent(self) -> Recipe:
         late = [s for s in (*self.snapshots, *(switch.step for switch in self.switches)) if s > self.steps]
@@ -83,7 +88,7 @@ class Recipe(Description):
             raise ValueError(f"switches = {order}: the steps must increase")
         try:
             OPTIMIZERS[self.optimizer]([torch.zeros(1)], lr=self.step_size, **self.optimizer_options)
-        except (TypeError, ValueError) as error:
+        except (TypeError, ValueError, RuntimeError) as error:
             raise ValueError(f"optimizer_options = {self.optimizer_options}: {error}") from None
         return self
 

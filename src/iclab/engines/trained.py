@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 import json
+import warnings
 from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
+from pydantic import ValidationError
 from safetensors import SafetensorError, safe_open
 from safetensors.torch import save_file
 
-from iclab.description import InputError
+from iclab.description import InputError, OutsideTheoremWarning, explain
 from iclab.engines.recipe import Training
 from iclab.prompts import Basis, Prompts
 
@@ -79,16 +81,20 @@ class Trained:
             raise InputError(f"{path}: cannot be written ({error})") from None
 
     @classmethod
-    def load(cls, path: Path) -> Trained:
-        """Read what `save` wrote."""
+    def load(cls, path: Path, training: Training | None = None) -> Trained:
+        """Read what `save` wrote; ``training`` spares reading its description, if that is known."""
         try:
             with safe_open(path, framework="pt") as file:
                 metadata = file.metadata()
                 tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118 (not a dict)
-            training = Training.model_validate_json(metadata["training"])
+            if training is None:
+                with warnings.catch_warnings():  # said when it was described
+                    warnings.simplefilter("ignore", OutsideTheoremWarning)
+                    training = Training.model_validate_json(metadata["training"])
             seeds = tuple(json.loads(metadata["seeds"]))
         except (OSError, SafetensorError, KeyError, TypeError, ValueError) as error:
-            raise InputError(f"{path}: is not a file of trained weights ({error})") from None
+            reason = explain(error) if isinstance(error, ValidationError) else str(error)
+            raise InputError(f"{path}: is not a file of trained weights ({reason})") from None
         diverged_at, losses = tensors.pop("diverged_at").numpy(), tensors.pop("losses").numpy()
         snapshots: dict[int, dict[str, torch.Tensor]] = {}
         for name, tensor in tensors.items():

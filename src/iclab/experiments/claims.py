@@ -6,6 +6,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
@@ -45,12 +46,17 @@ class Claim:
             "id": self.id,
             "verdict": found.verdict,
             "measured": found.measured,
-            "low": found.interval.low if found.interval else None,
-            "high": found.interval.high if found.interval else None,
+            "low": _finite(found.interval.low) if found.interval else None,
+            "high": _finite(found.interval.high) if found.interval else None,
             "where": found.where,
             "paper": self.paper,
             "predicate": self.predicate,
         }
+
+
+def _finite(value: float) -> float | None:
+    """Leave an unbounded end (one seed has no spread) out of the record."""
+    return value if math.isfinite(value) else None
 
 
 @dataclass(frozen=True)

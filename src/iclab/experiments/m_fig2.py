@@ -189,13 +189,13 @@ def _proportion(rows: list[Row], model: str, rule: str, fraction: float) -> Prop
 
 
 def _points(
-    rows: list[Row], model: str, rule: str, fractions: list[float], less: Callable[[float], float]
+    rows: list[Row], seeds: int, model: str, rule: str, fractions: list[float], less: Callable[[float], float]
 ) -> list[Point] | None:
-    """One point a fraction, with ``less(fraction)`` taken off; None if any is missing."""
+    """One point a fraction, with ``less(fraction)`` taken off; None if any seed's rows are missing."""
     points = []
     for fraction in fractions:
         p = _proportion(rows, model, rule, fraction)
-        if p is None:
+        if p is None or len(p.per_seed) < seeds:
             return None
         off = less(fraction)
         interval = Interval(p.interval.low - off, p.interval.high - off)
@@ -206,8 +206,13 @@ def _points(
 def _below(settings: FigureSettings, rule: str, beyond_floor: bool = False) -> Callable[[list[Row]], Judgement]:
     fractions = [f for f in settings.outlier_fractions if f <= CLOSE_TO]
 
+    def less(fraction: float) -> float:
+        return floor(settings, rule, fraction) if beyond_floor else 0.0
+
     def judge(rows: list[Row]) -> Judgement:
-        points = _points(rows, "mamba", rule, fractions, lambda f: floor(settings, rule, f) if beyond_floor else 0.0)
+        points = _points(
+            rows, settings.seeds, "mamba", rule, fractions, lambda f: floor(settings, rule, f) if beyond_floor else 0.0
+        )
         return Judgement("not run") if points is None else every_below(points, SMALL)
 
     return judge
@@ -217,7 +222,7 @@ def _large(settings: FigureSettings, rule: str) -> Callable[[list[Row]], Judgeme
     fractions = [f for f in settings.outlier_fractions if f > linear_outlier_bound()]
 
     def judge(rows: list[Row]) -> Judgement:
-        points = _points(rows, "linear", rule, fractions, lambda f: 0.0)
+        points = _points(rows, settings.seeds, "linear", rule, fractions, lambda f: 0.0)
         return Judgement("not run") if points is None else every_above(points, LARGE)
 
     return judge
@@ -230,7 +235,7 @@ def _gap(settings: FigureSettings, rule: str) -> Callable[[list[Row]], Judgement
         points = []
         for fraction in fractions:
             linear, mamba = (_errors(rows, model, rule, fraction) for model in ("linear", "mamba"))
-            if not linear or linear.keys() != mamba.keys():
+            if len(linear) < settings.seeds or linear.keys() != mamba.keys():
                 return Judgement("not run")
             mean, interval, lost = paired(
                 [linear[seed].get("error") for seed in linear], [mamba[seed].get("error") for seed in linear]
@@ -295,11 +300,15 @@ def _line(axes, rows, model, rule, fractions, colour, least, logarithmic):  # ty
             means.append(sum(errors) / len(errors))
             lows.append(min(errors))
             highs.append(max(errors))
+    if not xs:  # every seed diverged
+        return
     clip = (lambda values: [max(v, least) for v in values]) if logarithmic else (lambda values: values)
     axes.fill_between(xs, clip(lows), clip(highs), color=colour, alpha=0.22, linewidth=0)
     axes.plot(xs, clip(means), color=colour, linewidth=1.7, marker="o", markersize=3.6, clip_on=False, zorder=3)
     if logarithmic:  # no error seen: a hollow mark on the floor of the axis
         zero = [x for x, m in zip(xs, means, strict=True) if m == 0]
+        if not zero:
+            return
         axes.plot(
             zero,
             [least] * len(zero),

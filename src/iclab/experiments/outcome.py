@@ -8,7 +8,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import matplotlib as mpl
+
 from iclab.description import InputError
+from iclab.experiments import style
 from iclab.experiments.experiment import Experiment
 from iclab.experiments.settings import Settings
 from iclab.lab import Store
@@ -48,8 +51,9 @@ class Outcome:
         figure = self.experiment.draw(self.rows, self.settings)
         try:
             folder.mkdir(parents=True, exist_ok=True)
-            for kind, metadata in _METADATA.items():
-                figure.savefig(folder / f"{self.experiment.id}.{kind}", metadata=metadata)
+            with mpl.rc_context(style.RC):
+                for kind, metadata in _METADATA.items():
+                    figure.savefig(folder / f"{self.experiment.id}.{kind}", metadata=metadata)
             with (folder / "rows.csv").open("w", newline="") as file:
                 columns = list(dict.fromkeys(name for row in self.rows for name in row))
                 writer = csv.DictWriter(file, columns)

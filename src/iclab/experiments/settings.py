@@ -7,12 +7,13 @@ experiments of a paper; none is made to please a figure.
 
 from __future__ import annotations
 
+import difflib
 from dataclasses import dataclass
 from typing import Annotated, Any, Literal, Self
 
 from pydantic import Field
 
-from iclab.description import Description
+from iclab.description import Description, InputError
 from iclab.engines import Recipe
 from iclab.models import Model
 from iclab.prompts import Outliers, Patterns, Prompts
@@ -50,8 +51,13 @@ class Settings(Description):
         """Return the quick edition: one group of seeds."""
         return self.changed(seeds=min(self.seeds, 8))
 
-    def changed(self, **values: Any) -> Self:
+    def changed(self, /, **values: Any) -> Self:
         """Return settings with other values, validated."""
+        for name in values:
+            if name not in type(self).model_fields:
+                near = difflib.get_close_matches(name, type(self).model_fields, n=3, cutoff=0.5)
+                hint = f"did you mean {' or '.join(near)}?" if near else "`iclab experiments` lists the known ones"
+                raise InputError(f"{name}: unknown key; {hint}")
         return type(self).model_validate(self.model_dump() | values)
 
     @classmethod
@@ -159,5 +165,5 @@ class MambaPaper(Settings):
     def recipe(self, name: str) -> Recipe:
         """Plain SGD on the hinge loss (M (4), (19))."""
         if name not in self.step_sizes:
-            raise ValueError(f"step_sizes = {self.step_sizes}: has no step size for {name}")
+            raise InputError(f"step_sizes = {self.step_sizes}: has no step size for {name}; add one")
         return Recipe(steps=self.steps, batch_size=self.batch_size, step_size=self.step_sizes[name])

@@ -56,15 +56,10 @@ class MeasurementCell(Description):
     """Another number gives other test prompts."""
     stream: Literal["test"] = "test"
 
-    @model_validator(mode="before")
-    @classmethod
-    def _last_step(cls, data: object) -> object:
-        if isinstance(data, dict) and data.get("at") is None and isinstance(data.get("training"), TrainingCell):
-            return {**data, "at": data["training"].training.recipe.steps}
-        return data
-
     @model_validator(mode="after")
     def _known(self) -> MeasurementCell:
+        if self.at is None:  # settled here, so that the hash knows the step
+            object.__setattr__(self, "at", self.training.training.recipe.steps)
         if self.probe not in PROBES:
             raise ValueError(f"probe = {self.probe!r}: must be one of {', '.join(PROBES)}")
         kept = self.training.training.recipe.kept
@@ -81,6 +76,7 @@ class MeasurementCell(Description):
             prompts=prompts.VERSION,
             models=models.VERSION,
             engine=engines.version(self.training.training),
+            reference=engines.REFERENCE_VERSION,  # which measures what the fused engine cannot
             probes=probes.VERSION,
         )
 

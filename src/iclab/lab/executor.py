@@ -9,15 +9,16 @@ import signal
 import threading
 import time
 import warnings
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
 from concurrent.futures.process import BrokenProcessPool
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from multiprocessing.connection import wait as wait_for_handle
 from typing import Any
 
 from iclab.description import InputError, OutsideTheoremWarning
-from iclab.engines import Trained, train
+from iclab.engines import Trained, check, train
 from iclab.lab.cells import MeasurementCell, TrainingCell, unshippable
 from iclab.lab.progress import Watch
 from iclab.lab.store import Store
@@ -91,11 +92,13 @@ def run(
     if not plan.cells:
         return plan
     here, elsewhere = plan.split(lambda cell: workers == 1 or cell.training.engine == "fused")
-    for listed in elsewhere.measurements.values():
-        if code := unshippable(listed[0]):
+    for cell in (cell for listed in elsewhere.measurements.values() for cell in listed):
+        if code := unshippable(cell):
             raise InputError(
                 f"{code[0].path}: other processes cannot import it; put it into a module or use workers = 1"
             )
+    for training in {cell.training.digest(): cell.training for cell in plan.trainings.values()}.values():
+        check(training)  # a model that cannot run is refused before anything is written
     store.open_for_writing()
     with Watch(title, plan.cells, plan.work, quiet) as watch:
         _run_here(here, store, workers, watch)
@@ -107,9 +110,10 @@ def run(
 def _run_here(plan: Plan, store: Store, threads: int, watch: Watch) -> None:
     for hash_, cells in plan.measurements.items():
         if hash_ in plan.trainings:
-            _do_training(plan.trainings[hash_], store, watch.advance, watch.tell, threads)
+            trained = _do_training(plan.trainings[hash_], store, watch.advance, watch.tell, threads)
             watch.advance(cells=1)
-        trained = store.load_training(cells[0].training)
+        else:
+            trained = store.load_training(cells[0].training)
         for cell in cells:
             _do_measurement(cell, trained, store, watch.advance, threads)
             watch.advance(cells=1)
@@ -117,10 +121,11 @@ def _run_here(plan: Plan, store: Store, threads: int, watch: Watch) -> None:
 
 def _do_training(
     cell: TrainingCell, store: Store, report: Callable[[int], None], tell: Callable[[str], None], threads: int = 1
-) -> None:
+) -> Trained:
     started = time.perf_counter()
     trained = train(cell.training, cell.seeds, report, tell, threads)
     store.save_training(cell, trained, time.perf_counter() - started)
+    return trained
 
 
 def _do_measurement(
@@ -152,18 +157,20 @@ def _run_in_processes(plan: Plan, store: Store, workers: int, watch: Watch) -> N
     pool = ProcessPoolExecutor(workers, context, initializer=_begin, initargs=(news, stop))
     try:
         path = str(store.path)
-        jobs: dict[Future[None], str | None] = {
-            pool.submit(_training_job, path, cell.model_dump_json()): hash_ for hash_, cell in plan.trainings.items()
-        }
+        jobs: dict[Future[None], str | None] = {}
+        with _interrupts_ignored():  # the processes start here, and inherit it
+            for hash_, cell in plan.trainings.items():
+                jobs[pool.submit(_training_job, path, cell.model_dump_json())] = hash_
 
         def submit_measurements(hash_: str) -> None:
             cells = [cell.model_dump_json() for cell in plan.measurements[hash_]]
             for start in range(0, len(cells), BATCH):
                 jobs[pool.submit(_measurement_job, path, cells[start : start + BATCH])] = None
 
-        for hash_ in plan.measurements:
-            if hash_ not in plan.trainings:
-                submit_measurements(hash_)
+        with _interrupts_ignored():
+            for hash_ in plan.measurements:
+                if hash_ not in plan.trainings:
+                    submit_measurements(hash_)
         while jobs:
             done, _ = wait(jobs, timeout=0.0, return_when=FIRST_COMPLETED)
             for job in done:
@@ -181,6 +188,19 @@ def _run_in_processes(plan: Plan, store: Store, workers: int, watch: Watch) -> N
         pool.shutdown(wait=True, cancel_futures=True)
         listen(0.0)
         news.close()
+
+
+@contextmanager
+def _interrupts_ignored() -> Iterator[None]:
+    """Ignore Ctrl-C for a moment; outside the main thread, where signals are not ours, do nothing."""
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    before = signal.signal(signal.SIGINT, signal.SIG_IGN)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGINT, before)
 
 
 # In the worker processes.

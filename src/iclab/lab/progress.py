@@ -68,7 +68,7 @@ class Watch:
     ) -> None:
         if self._bar:
             self._bar.stop()
-        if self._shown:
+        if self._shown and kind in (None, KeyboardInterrupt):
             seconds = time.monotonic() - self._started
             self.tell(
                 f"{self.title}: {self.done_cells} of {self.cells} cells in {seconds:.1f} s, "

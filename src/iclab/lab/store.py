@@ -54,7 +54,7 @@ class Store:
                 raise InputError(f"store = {self.path}: store.json cannot be read ({error})") from None
             if found != FORMAT:
                 raise InputError(f"store = {self.path}: has format {found!r}; this version reads format {FORMAT}")
-        elif self.path.exists() and any(self.path.iterdir()):
+        elif self.path.exists() and any(not item.name.startswith(".") for item in self.path.iterdir()):
             raise InputError(f"store = {self.path}: is not empty and not a store; name a new or empty directory")
 
     def open_for_writing(self) -> Store:
@@ -65,7 +65,7 @@ class Store:
                 pass
             marker = self.path / "store.json"
             if not marker.exists():
-                temporary = self._partial / f"store.json.{os.getpid()}"
+                temporary = self._partial / f"{_writer()}-store.json"
                 temporary.write_text(json.dumps({"format": FORMAT, "made by": f"iclab {__version__}"}) + "\n")
                 temporary.replace(marker)
         except OSError as error:
@@ -73,6 +73,7 @@ class Store:
         for leftover in self._partial.iterdir():
             if not _writer_lives(leftover.name):
                 shutil.rmtree(leftover, ignore_errors=True)
+                leftover.unlink(missing_ok=True)
         return self
 
     @property
@@ -93,7 +94,7 @@ class Store:
 
     def load_training(self, cell: TrainingCell) -> Trained:
         """Read a finished training."""
-        return Trained.load(self._checked(cell, "weights.safetensors"))
+        return Trained.load(self._checked(cell, "weights.safetensors"), cell.training)
 
     def save_rows(self, cell: MeasurementCell, rows: list[Row], seconds: float) -> None:
         """Keep a finished measurement."""
@@ -111,7 +112,7 @@ class Store:
 
     def seconds(self, cell: Cell) -> float:
         """How long the cell took when it was computed."""
-        return float(self._about(cell)["seconds"])
+        return self._about(cell)["seconds"]
 
     def _write(self, cell: Cell, name: str, write: Callable[[Path], object], seconds: float) -> None:
         final = self.entry(cell)
@@ -150,13 +151,15 @@ class Store:
     def _about(self, cell: Cell) -> dict[str, Any]:
         path = self.entry(cell) / "entry.json"
         try:
-            return json.loads(path.read_text())
-        except (OSError, ValueError) as error:
-            raise InputError(f"{path.parent}: is corrupted ({error}); delete it to compute it again") from None
+            about = json.loads(path.read_text())
+            return {"sha256": dict(about["sha256"]), "seconds": float(about["seconds"])}
+        except (OSError, ValueError, KeyError, TypeError) as error:
+            reason = f"{type(error).__name__}: {error}"
+            raise InputError(f"{path.parent}: is corrupted ({reason}); delete it to compute again") from None
 
     def _checked(self, cell: Cell, name: str) -> Path:
         path = self.entry(cell) / name
-        stated = self._about(cell).get("sha256", {}).get(name)
+        stated = self._about(cell)["sha256"].get(name)
         if not path.is_file() or _checksum(path) != stated:
             raise InputError(f"{path.parent}: is corrupted ({name} has changed); delete it to compute again")
         return path

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+import math
 from typing import Annotated, Any
 
 from pydantic import Field, ValidationInfo, field_validator
@@ -58,12 +59,21 @@ class Model(Description):
             if option in GIVEN or (option not in accepted and not open_ended):
                 known = ", ".join(name for name in accepted if name not in GIVEN) or "none"
                 raise ValueError(f"model.options.{option} = {options[option]!r}: unknown option; known: {known}")
-        defaults = {name: p.default for name, p in accepted.items() if p.default is not p.empty and name not in GIVEN}
+        defaults = {
+            name: p.default for name, p in accepted.items() if name not in GIVEN and isinstance(p.default, PLAIN)
+        }  # others, such as a class, are part of the source's hash
         for option, value in options.items():  # 1 and 1.0 mean the same
             if isinstance(defaults.get(option), float) and type(value) is int:
                 defaults[option] = float(value)
             else:
                 defaults[option] = value
+            if isinstance(value, float) and not math.isfinite(value):
+                raise ValueError(f"model.options.{option} = {value}: must be finite")
+        if isinstance(info.data["name"], str):
+            try:
+                MODELS[info.data["name"]](width=4, **defaults)
+            except (TypeError, RuntimeError) as error:
+                raise ValueError(f"model.options = {options}: {str(error).splitlines()[0]}") from None
         return defaults
 
     @property
@@ -76,12 +86,18 @@ class Model(Description):
         factory = _factory(self.name)
         given = {"width": width, "context_length": context_length}
         accepted = inspect.signature(factory).parameters
-        module = factory(**{name: value for name, value in given.items() if name in accepted}, **self.options)
+        arguments = {name: value for name, value in given.items() if name in accepted} | self.options
+        try:
+            module = factory(**arguments)
+        except (TypeError, ValueError, RuntimeError) as error:
+            reason = f"{type(error).__name__}: {error}".splitlines()[0]
+            raise InputError(f"model = {self.label}: cannot be built with {arguments} ({reason})") from error
         if not isinstance(module, nn.Module):
             raise InputError(f"model = {self.label}: must be a torch.nn.Module, is {type(module).__name__}")
         return module
 
 
+PLAIN = (bool, int, float, str, type(None))
 GIVEN = ("width", "context_length")
 """What `Model.build` itself passes to a class that asks for it."""
 

@@ -133,6 +133,14 @@ PROBES: dict[str, tuple[Callable[[PromptBatch, Answer], Sums], Callable[[tuple[i
 """Each probe's two halves: sums over a chunk of prompts, and rows from all sums."""
 
 
+COLUMNS: dict[str, tuple[str, ...]] = {
+    "error": ("prompts", "right", "wrong", "ties", "nans", "error", "hinge", "hinge_standard_error"),
+    "attention": ("prompts", "same", "same_standard_error", "other", "other_standard_error"),
+    "gates": ("kind", "place", "examples", "gate"),
+}
+"""What each probe's rows hold besides seed and ``diverged``: all null where a seed diverged."""
+
+
 def measure(
     trained: Trained,
     probe: str,
@@ -164,7 +172,7 @@ def measure(
         raise InputError("prompts.patterns: must be those of the training prompts; only the rest may shift")
     step = trained.training.recipe.steps if at is None else at
     lost = [s for s, d in zip(trained.seeds, trained.diverged_at, strict=True) if 0 <= d <= step]
-    rows: list[Row] = [{"seed": seed, "diverged": True} for seed in lost]
+    rows: list[Row] = [dict.fromkeys(COLUMNS[probe]) | {"seed": seed, "diverged": True} for seed in lost]
     if len(lost) < len(trained.seeds):
         alive = trained.select(tuple(seed for seed in trained.seeds if seed not in lost))
         add_up, rows_from = PROBES[probe]

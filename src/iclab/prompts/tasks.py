@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import Annotated, Any, Literal
 
-from pydantic import BeforeValidator, Field, model_serializer
+from pydantic import BeforeValidator, Field, field_validator, model_serializer
 
 from iclab.description import Description
 
@@ -62,6 +62,11 @@ class Listed(_Tasks):
     kind: Literal["listed"] = "listed"
     listed: Annotated[tuple[Pair, ...], Field(min_length=1)]
 
+    @field_validator("listed")
+    @classmethod
+    def _in_order(cls, pairs: tuple[Pair, ...]) -> tuple[Pair, ...]:
+        return tuple(sorted(set(pairs)))
+
     def __str__(self) -> str:
         return ",".join(f"{a}-{b}" for a, b in self.listed)
 
@@ -72,7 +77,7 @@ class Listed(_Tasks):
                 raise ValueError(
                     f"tasks = {pair[0]}-{pair[1]}: must name two different relevant patterns, 0 to {relevant - 1}"
                 )
-        return tuple(sorted(set(self.listed)))
+        return self.listed
 
 
 class Unseen(_Tasks):
