@@ -57,7 +57,9 @@ class Code:
     def of(cls, value: str | Callable[..., Any]) -> Code:
         """Make a reference from ``"package.module:name"`` or from the object itself."""
         if not isinstance(value, str):
-            return cls(f"{value.__module__}:{value.__qualname__}", _source_hash(value), value)
+            kind = value if hasattr(value, "__qualname__") else type(value)  # a partial, or an object one can call
+            name = kind.__qualname__ if kind is value else f"<{kind.__qualname__}>"
+            return cls(f"{kind.__module__}:{name}", _source_hash(value), value)
         obj = _import(value)
         if not callable(obj):
             raise InputError(f"{value}: must be a function or a class, is a {type(obj).__name__}")
@@ -134,6 +136,8 @@ def _fingerprint(obj: Any) -> str:
         return ";".join(
             f"{name}={_fingerprint(value)}" for name, value in vars(obj).items() if not name.startswith("__dict")
         )
+    if hasattr(obj, "func"):  # a partial
+        return repr((_fingerprint(obj.func), obj.args, obj.keywords))
     code = getattr(obj, "__code__", None)
     if code is None:
         return repr(obj) if isinstance(obj, (bool, int, float, str, tuple, type(None))) else type(obj).__qualname__

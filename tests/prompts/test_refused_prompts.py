@@ -127,9 +127,8 @@ def test_a_label_rule_that_returns_nan_is_refused():
 
 
 def test_a_rule_that_is_not_callable_is_refused():
-    assert_named(
-        refusal(outliers={"labels": "math:pi"}), ["labels = 'math:pi'", "must be a function or a class", "float"]
-    )
+    message = refusal(outliers={"labels": "math:pi"})
+    assert_named(message, ["labels = 'math:pi'", "must be a function or a class", "float"])
 
 
 @pytest.mark.parametrize("bad", [-1, 2**32])

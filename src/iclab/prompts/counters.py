@@ -88,6 +88,8 @@ def words(
     for seed in seeds:
         if not 0 <= seed < SEED_LIMIT:
             raise InputError(f"seed = {seed}: must be at least 0 and below 2^32")
+    if not (0 <= step < 2**32 and first >= 0 and first + count <= 2**32):
+        raise InputError(f"step = {step}, first = {first}, count = {count}: steps and prompts are numbered below 2^32")
     out = np.empty((len(seeds), count, positions, 4), dtype=np.uint32)
     _fill(
         out, np.asarray(seeds, dtype=np.uint32), np.uint32(stream), np.uint32(step), np.uint32(first), np.uint32(slot)

@@ -191,7 +191,7 @@ class Outliers(Description):
             return np.arange(length) < number[..., None]
         if self.placement == "closest":
             return np.arange(length) >= length - number[..., None]
-        placed = np.asarray(self.placement.load()(number, uniform()))
+        placed = np.asarray(self.placement.load()(number.copy(), uniform()))
         if placed.shape != flags.shape or placed.dtype != np.bool_:
             raise InputError(
                 f"outliers.placement = {self.placement.path}: returned {placed.dtype} of shape {placed.shape}, "
@@ -211,7 +211,9 @@ class Outliers(Description):
         elif rule == "target":
             corrupted = np.full_like(examples.labels, self.target)
         else:
-            corrupted = np.asarray(rule.load()(examples.read_only()), dtype=np.float64)
+            corrupted = np.asarray(rule.load()(examples.read_only()))
+            if corrupted.dtype.kind not in "iuf":
+                raise InputError(f"outliers.labels = {rule.path}: returned {corrupted.dtype}, needs numbers such as ±1")
             if corrupted.shape != examples.labels.shape:
                 raise InputError(
                     f"outliers.labels = {rule.path}: returned shape {corrupted.shape}, needs {examples.labels.shape}"

@@ -53,10 +53,10 @@ class Patterns(Description):
                 f"dimension = {self.dimension}: must be at least relevant + irrelevant + outlier = "
                 f"{self.relevant} + {self.irrelevant} + {self.outlier} = {self.count}"
             )
-        if not -1.0 / (self.count - 1) < self.coherence < 1.0:
+        if not -1.0 / (self.count - 1) + 1e-6 < self.coherence <= 0.999:
             raise ValueError(
                 f"coherence = {self.coherence}: must be above -1/(patterns - 1) = {-1.0 / (self.count - 1):.4f} "
-                "and below 1"
+                "and at most 0.999"
             )
         return self
 

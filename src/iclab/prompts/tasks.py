@@ -6,6 +6,7 @@ Written as text, as on the command line: ``all``, ``ring:3``, ``unseen:ring:3``,
 
 from __future__ import annotations
 
+import re
 from typing import Annotated, Any, Literal
 
 from pydantic import BeforeValidator, Field, field_validator, model_serializer
@@ -106,7 +107,7 @@ def _parse(value: Any) -> Any:
         return {"kind": "all"}
     if name == "unseen" and rest:
         return {"kind": "unseen", "seen": _parse(rest)}
-    if name == "ring" and (rest or "1").isdigit():
+    if name == "ring" and re.fullmatch("[0-9]*", rest):
         return {"kind": "ring", "steps": int(rest or 1)}
     try:
         return {"kind": "listed", "listed": [tuple(map(int, pair.split("-"))) for pair in value.split(",")]}
