@@ -122,3 +122,9 @@ def print_bench(result: dict[str, Any]) -> None:
     memory = result["growth"]["memory"]
     low, high = (f"{peak / 1e6:.2f} MB" for peak in memory["peak_bytes"])
     console.print(f"peak memory {low} at {memory['steps'][0]} steps, {high} at {memory['steps'][1]}")
+    console.print()
+    columns = result["nanoseconds_per_prompt"]
+    table = _table("nanoseconds a prompt, one thread", *columns)
+    for stage in next(iter(columns.values())):
+        table.add_row(stage, *(f"{column[stage]:.0f}" for column in columns.values()))
+    console.print(table)

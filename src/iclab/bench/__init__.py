@@ -14,6 +14,7 @@ from typing import Any
 import torch
 
 from iclab.bench.loops import jax_loop, torch_loop
+from iclab.bench.stages import stages
 from iclab.engines import Recipe, Training, train
 from iclab.experiments.m_fig2 import FigureSettings
 from iclab.prompts import Patterns, Prompts
@@ -40,15 +41,15 @@ def seconds(
     threads: int = 1,
 ) -> float:
     """Train and return how long it took."""
-    training = Training(
-        model=model,
-        prompts=prompts,
-        recipe=Recipe(steps=steps, batch_size=batch, step_size=SETTINGS.step_sizes[model]),
-        engine=engine,
-    )
+    training = _training(engine, model, prompts, batch, steps)
     started = time.perf_counter()
     train(training, tuple(range(seeds)), threads=threads)
     return time.perf_counter() - started
+
+
+def _training(engine: str, model: str, prompts: Prompts, batch: int, steps: int) -> Training:
+    recipe = Recipe(steps=steps, batch_size=batch, step_size=SETTINGS.step_sizes[model])
+    return Training(model=model, prompts=prompts, recipe=recipe, engine=engine)
 
 
 def bench(threads: int | None = None, tell: Callable[[str], None] = lambda text: None) -> dict[str, Any]:
@@ -89,6 +90,9 @@ def bench(threads: int | None = None, tell: Callable[[str], None] = lambda text:
         "rows": rows,
         "ratios": _ratios(rows, threads),
         "growth": growth(threads, tell),
+        "nanoseconds_per_prompt": {
+            m: stages(_training("fused", m, PROMPTS, BATCH, STEPS)) for m in ("mamba", "linear")
+        },
         "setting": {"prompts": PROMPTS.model_dump(mode="json"), "batch_size": BATCH, "steps": STEPS},
         "machine": {"threads": threads, "cores": os.cpu_count(), "dtype": "float32"},
     }

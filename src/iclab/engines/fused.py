@@ -136,6 +136,7 @@ class _Seat:
             gate.astype(dtype),
             *(np.zeros(shape, dtype=dtype) for shape in shapes + shapes),
         )
+        self._prepare(training.prompts)
 
     @property
     def finite(self) -> bool:
@@ -144,20 +145,18 @@ class _Seat:
     def run(
         self, prompts: Prompts, first: int, last: int, rates: NDArray[np.floating], losses: NDArray[np.floating]
     ) -> int:
-        """Take steps ``first`` … ``last − 1``."""
+        """Take steps ``first`` … ``last − 1``; return the step at which the loss was not finite, or −1."""
         recipe, dtype = self.training.recipe, self.weights.key.dtype
-        coordinates = self.frame.coordinates(prompts, self.basis).astype(dtype)
-        diagonal = coordinates.shape == (self.frame.rank,) * 2 and not np.count_nonzero(
-            coordinates - np.diag(np.diag(coordinates))
-        )
+        if prompts is not self.prompts:
+            self._prepare(prompts)
         return kernels.train(
-            drawing(prompts, dtype),
+            self.drawing,
             self.kind,
             self.weights,
-            kernels.room(len(coordinates), self.frame.rank, dtype),
-            kernels.scratch(prompts.context_length, len(coordinates), dtype),
-            coordinates,
-            diagonal,
+            self.sums,
+            self.scratch,
+            self.coordinates,
+            self.diagonal,
             self.seed,
             int(Stream.TRAIN),
             first,
@@ -168,6 +167,18 @@ class _Seat:
             dtype.type(recipe.optimizer_options.get("momentum", 0.0)),
             losses,
         )
+
+    def _prepare(self, prompts: Prompts) -> None:
+        """Make tables and working memory for a distribution."""
+        dtype = self.weights.key.dtype
+        self.prompts = prompts
+        self.drawing = drawing(prompts, dtype)
+        self.coordinates = self.frame.coordinates(prompts, self.basis).astype(dtype)
+        rows = len(self.coordinates)
+        off = self.coordinates - np.eye(rows, self.frame.rank) * self.coordinates
+        self.diagonal = rows == self.frame.rank and not off.any()
+        self.sums = kernels.room(rows, self.frame.rank, dtype)
+        self.scratch = kernels.scratch(prompts.context_length, rows, dtype)
 
 
 def _stretches(recipe: Recipe, seeds: int, threads: int) -> Iterator[tuple[int, int]]:

@@ -353,8 +353,7 @@ def _legend(figure: Figure, rows: list[Row], models: list[str], settings: Figure
     figure.legend(handles=handles, loc="outside lower center", ncols=3)
     seeds = len({row["seed"] for row in rows})
     figure.suptitle(
-        f"M-fig2: Mamba bears outliers that the linear Transformer does not   ({seeds} seeds, "
-        f"{settings.test_prompts:,} prompts each)",
+        f"M-fig2: error against the fraction of outliers   ({seeds} seeds, {settings.test_prompts:,} prompts each)",
         x=0.01,
         ha="left",
         fontsize=11.5,

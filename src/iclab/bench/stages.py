@@ -1,0 +1,76 @@
+"""Where the fused engine's time goes: each stage of a step by itself, in nanoseconds a prompt."""
+
+from __future__ import annotations
+
+import time
+from typing import Any
+
+import numba
+import numpy as np
+
+from iclab.engines import kernels
+from iclab.engines.fused import KINDS, _Seat
+from iclab.engines.recipe import Training
+
+REPEATS = 2000
+
+_compiled = numba.njit(nogil=True, error_model="numpy")
+
+
+@_compiled
+def _words(s, n):  # type: ignore[no-untyped-def]
+    for i in range(n):
+        kernels._draw_words(s, np.uint32(0), np.uint32(1), np.uint32(i), np.uint32(0))
+
+
+@_compiled
+def _draw(drawing, s, n):  # type: ignore[no-untyped-def]
+    for i in range(n):
+        kernels.draw(drawing, s, 0, 1, i, 0)
+
+
+@_compiled
+def _forward(kind, s, length, products, logits, n):  # type: ignore[no-untyped-def]
+    for _ in range(n):
+        kernels.forward(kind, s, length, products, logits)
+
+
+@_compiled
+def _backward(kind, s, length, t, n):  # type: ignore[no-untyped-def]
+    for i in range(n):
+        kernels.backward(kind, s, length, i % kernels.LANES, t.pairs, t.along, t.row)
+
+
+@_compiled
+def _step(w, t, frame, diagonal, n):  # type: ignore[no-untyped-def]
+    for _ in range(n):
+        kernels.fill_tables(w, t, frame, diagonal)
+        kernels.gradients(w, t, frame, diagonal)
+
+
+def stages(training: Training) -> dict[str, float]:
+    """Time the stages; the backward pass is for a prompt inside the hinge, tables and gradients for a whole batch."""
+    seat = _Seat(training, 0, training.prompts.patterns.basis(0))
+    kind, length = KINDS[str(training.model.name)], training.prompts.context_length
+    tables = (seat.sums.products, seat.sums.logits)
+    work: dict[str, tuple[Any, tuple[Any, ...], float]] = {
+        "random words": (_words, (seat.scratch,), kernels.LANES),
+        "drawing, words included": (_draw, (seat.drawing, seat.scratch), kernels.LANES),
+        "forward": (_forward, (kind, seat.scratch, length, *tables), kernels.LANES),
+        "backward, if inside the hinge": (_backward, (kind, seat.scratch, length, seat.sums), 1),
+        "tables and gradients": (
+            _step,
+            (seat.weights, seat.sums, seat.coordinates, seat.diagonal),
+            training.recipe.batch_size,
+        ),
+    }
+    found = {}
+    for name, (run, arguments, prompts) in work.items():
+        run(*arguments, 1)
+        took = []
+        for _ in range(10):
+            started = time.perf_counter()
+            run(*arguments, REPEATS)
+            took.append(time.perf_counter() - started)
+        found[name] = min(took) / REPEATS / prompts * 1e9
+    return found
