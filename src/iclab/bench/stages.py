@@ -9,7 +9,7 @@ import numba
 import numpy as np
 
 from iclab.engines import kernels
-from iclab.engines.fused import KINDS, _Seat
+from iclab.engines.fused import KINDS, Seat
 from iclab.engines.recipe import Training
 
 REPEATS = 2000
@@ -20,7 +20,7 @@ _compiled = numba.njit(nogil=True, error_model="numpy")
 @_compiled
 def _words(s, n):  # type: ignore[no-untyped-def]
     for i in range(n):
-        kernels._draw_words(s, np.uint32(0), np.uint32(1), np.uint32(i), np.uint32(0))
+        kernels.draw_words(s, np.uint32(0), np.uint32(1), np.uint32(i), np.uint32(0))
 
 
 @_compiled
@@ -50,7 +50,7 @@ def _step(w, t, frame, diagonal, n):  # type: ignore[no-untyped-def]
 
 def stages(training: Training) -> dict[str, float]:
     """Time the stages; the backward pass is for a prompt inside the hinge, tables and gradients for a whole batch."""
-    seat = _Seat(training, 0, training.prompts.patterns.basis(0))
+    seat = Seat(training, 0, training.prompts.patterns.basis(0))
     kind, length = KINDS[str(training.model.name)], training.prompts.context_length
     tables = (seat.sums.products, seat.sums.logits)
     work: dict[str, tuple[Any, tuple[Any, ...], float]] = {

@@ -93,7 +93,7 @@ def train(
     """Train every seed; the result does not depend on the number of threads, nor on which seeds are together."""
     _announce(tell)
     recipe, dtype = training.recipe, np.dtype(training.dtype)
-    seats = [_Seat(training, seed, basis) for seed, basis in zip(seeds, bases(training, seeds), strict=True)]
+    seats = [Seat(training, seed, basis) for seed, basis in zip(seeds, bases(training, seeds), strict=True)]
     losses = np.full((len(seeds), recipe.steps), np.nan, dtype=dtype)
     diverged_at = np.full(len(seeds), -1, dtype=np.int64)
     snapshots = {0: _stack(seats)}
@@ -114,7 +114,7 @@ def train(
     return Trained(training, tuple(seeds), snapshots, diverged_at, losses.T.astype(np.float64))
 
 
-class _Seat:
+class Seat:
     """One seed's weights and working memory."""
 
     def __init__(self, training: Training, seed: int, basis: Basis) -> None:
@@ -140,6 +140,7 @@ class _Seat:
 
     @property
     def finite(self) -> bool:
+        """Whether all weights are."""
         return all(np.isfinite(w).all() for w in self.weights[:3])
 
     def run(
@@ -193,7 +194,7 @@ def _stretches(recipe: Recipe, seeds: int, threads: int) -> Iterator[tuple[int, 
             first = last
 
 
-def _stack(seats: list[_Seat], diverged_at: NDArray[np.int64] | None = None) -> dict[str, torch.Tensor]:
+def _stack(seats: list[Seat], diverged_at: NDArray[np.int64] | None = None) -> dict[str, torch.Tensor]:
     """Copy the seeds' weights; NaN where a seed has diverged."""
     out = {}
     for name in ("key", "query", "gate")[: 2 if seats[0].kind == kernels.UNGATED else 3]:

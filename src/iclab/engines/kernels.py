@@ -106,14 +106,15 @@ def scratch(length: int, rows: int, dtype: Any) -> Scratch:
 @compiled
 def draw(drawing, s, seed, stream, step, first):  # type: ignore[no-untyped-def]
     """Draw prompts ``first`` … ``first + LANES − 1`` of a step: the same as `Prompts.draw`, lane by lane."""
-    _draw_words(s, np.uint32(seed), np.uint32(stream), np.uint32(step), np.uint32(first))
+    draw_words(s, np.uint32(seed), np.uint32(stream), np.uint32(step), np.uint32(first))
     _draw_tasks(drawing, s, np.uint32(seed), np.uint32(stream), np.uint32(step), first)
     _choose(drawing, s, s.words[3])
     _decode(drawing, s, s.words[0], s.words[1], s.words[2])
 
 
 @compiled
-def _draw_words(s, seed, stream, step, first):  # type: ignore[no-untyped-def]
+def draw_words(s, seed, stream, step, first):  # type: ignore[no-untyped-def]
+    """Fill the block with random words: one Philox block a token."""
     w0, w1, w2, w3 = s.words[0], s.words[1], s.words[2], s.words[3]
     for e in range(w0.size):
         a, b, c, d = philox(s.position[e], first + s.lane[e], step, np.uint32(0), seed, stream)

@@ -1,0 +1,52 @@
+"""The rooms of the house: which may use which."""
+
+import ast
+from pathlib import Path
+
+import iclab
+
+HOUSE = Path(iclab.__file__).parent
+MAY_USE = {
+    "prompts": set(),
+    "models": {"prompts"},
+    "engines": {"prompts", "models"},
+    "probes": {"prompts", "models", "engines"},
+    "theory": set(),
+    "lab": {"prompts", "models", "engines", "probes"},
+    "experiments": {"prompts", "models", "engines", "probes", "theory", "lab"},
+}
+EVERYONES = {"description", "_version"}
+
+
+def imported(path):
+    """Yield the first part of every module of the package that a file imports, and every name it takes from one."""
+    for node in ast.walk(ast.parse(path.read_text())):
+        if isinstance(node, ast.ImportFrom) and (node.module or "").startswith("iclab"):
+            parts = node.module.split(".")
+            if len(parts) > 1:
+                yield parts[1], [alias.name for alias in node.names]
+            else:
+                for alias in node.names:
+                    yield alias.name, []
+
+
+def test_rooms_use_only_what_they_may():
+    for room, allowed in MAY_USE.items():
+        files = list((HOUSE / room).glob("*.py"))
+        assert files
+        for file in files:
+            used = {name for name, _ in imported(file)} - {room} - EVERYONES
+            assert used <= allowed, f"{file.name} in {room} uses {used - allowed}"
+
+
+def test_no_file_takes_anothers_private_names():
+    for file in HOUSE.rglob("*.py"):
+        for module, names in imported(file):
+            private = [name for name in names if name.startswith("_") and name != "__version__"]
+            assert not private, f"{file.relative_to(HOUSE)} takes {private} from {module}"
+
+
+def test_everything_at_the_front_can_be_had():
+    for name in iclab.__all__:
+        assert getattr(iclab, name) is not None
+    assert not hasattr(iclab, "nothing_of_the_kind")
