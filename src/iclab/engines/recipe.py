@@ -86,10 +86,11 @@ class Recipe(Description):
         order = [switch.step for switch in self.switches]
         if order != sorted(set(order)):
             raise ValueError(f"switches = {order}: the steps must increase")
-        try:
-            OPTIMIZERS[self.optimizer]([torch.zeros(1)], lr=self.step_size, **self.optimizer_options)
-        except (TypeError, ValueError, RuntimeError) as error:
-            raise ValueError(f"optimizer_options = {self.optimizer_options}: {error}") from None
+        if self.optimizer_options:  # making an optimiser loads much of torch: only to check what needs checking
+            try:
+                OPTIMIZERS[self.optimizer]([torch.zeros(1)], lr=self.step_size, **self.optimizer_options)
+            except (TypeError, ValueError, RuntimeError) as error:
+                raise ValueError(f"optimizer_options = {self.optimizer_options}: {error}") from None
         return self
 
     def rate(self, step: int) -> float:

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
-from scipy import stats
+from scipy import special
 
 CONFIDENCE = 0.95
 
@@ -29,7 +29,7 @@ def wilson(successes: float, total: int, confidence: float = CONFIDENCE) -> Inte
     """Wilson's score interval for a proportion: sensible at 0 and 1, where the usual ± is empty."""
     if total == 0:
         return Interval(0.0, 1.0)
-    z = stats.norm.ppf(0.5 + confidence / 2)
+    z = special.ndtri(0.5 + confidence / 2)
     p = successes / total
     centre = (p + z**2 / (2 * total)) / (1 + z**2 / total)
     half = z / (1 + z**2 / total) * np.sqrt(p * (1 - p) / total + z**2 / (4 * total**2))
@@ -44,7 +44,7 @@ def over_seeds(values: Sequence[float], confidence: float = CONFIDENCE) -> Inter
     x = np.asarray(values, dtype=np.float64)
     if x.size < 2:
         return Interval(-np.inf, np.inf)
-    half = stats.t.ppf(0.5 + confidence / 2, x.size - 1) * x.std(ddof=1) / np.sqrt(x.size)
+    half = special.stdtrit(x.size - 1, 0.5 + confidence / 2) * x.std(ddof=1) / np.sqrt(x.size)
     return Interval(float(x.mean() - half), float(x.mean() + half))
 
 
