@@ -91,13 +91,34 @@ def print_training(result: dict[str, Any]) -> None:
                 + (f"  {entry['diverged']} diverged" if entry["diverged"] else "")
             )
             continue
-        rows = entry["rows"]
-        table = _table(*rows[0], title=f"{entry['probe']}, {entry['test']}")
-        for row in rows:
-            table.add_row(*(f"{v:.4g}" if isinstance(v, float) else str(v) for v in row.values()))
-        console.print(table)
+        console.print()
+        console.print(f"{entry['probe']}, {entry['test']}: mean over seeds, from the lowest to the highest")
+        console.print(_attention(entry["rows"]) if entry["probe"] == "attention" else _gates(entry["rows"]))
     if result["weights"]:
         console.print(f"weights in {result['weights']}")
+
+
+def _over_seeds(rows: list[dict[str, Any]], column: str) -> str:
+    values = [row[column] for row in rows if row.get(column) is not None]
+    if not values:
+        return "–"
+    return f"{sum(values) / len(values):.4g} ({min(values):.3g} to {max(values):.3g})"
+
+
+def _attention(rows: list[dict[str, Any]]) -> Table:
+    table = _table("examples", "attention")
+    table.add_row("with the query's pattern", _over_seeds(rows, "same"))
+    table.add_row("others", _over_seeds(rows, "other"))
+    return table
+
+
+def _gates(rows: list[dict[str, Any]]) -> Table:
+    kinds = {"clean": "clean, this far away", "outlier": "outlier, this far away", "clean_rank": "n-th nearest clean"}
+    table = _table("n", *kinds.values())
+    for place in sorted({row["place"] for row in rows if row.get("place")}):
+        here = [row for row in rows if row.get("place") == place]
+        table.add_row(str(place), *(_over_seeds([r for r in here if r["kind"] == kind], "gate") for kind in kinds))
+    return table
 
 
 def print_bench(result: dict[str, Any]) -> None:
