@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from iclab.description import InputError, OutsideTheoremWarning
     from iclab.engines import Recipe, Switch
     from iclab.models import Answer, Model
-    from iclab.prompts import Mixture, Outliers, Patterns, Prompts
+    from iclab.prompts import Examples, Mixture, Outliers, Patterns, Prompts
 
 # Loaded on first use, so that `iclab --help` does not wait for torch.
 _HOMES = {
@@ -37,11 +37,12 @@ _HOMES = {
     "iclab.description": ("InputError", "OutsideTheoremWarning"),
     "iclab.engines": ("Recipe", "Switch"),
     "iclab.models": ("Answer", "Model"),
-    "iclab.prompts": ("Mixture", "Outliers", "Patterns", "Prompts"),
+    "iclab.prompts": ("Examples", "Mixture", "Outliers", "Patterns", "Prompts"),
 }
 
 __all__ = [
     "Answer",
+    "Examples",
     "InputError",
     "Mixture",
     "Model",

@@ -136,7 +136,10 @@ class Run:
         return PromptBatch.join(batches), combine(replies, lambda chunks: torch.cat(chunks, dim=1))
 
     def save(self, path: str | Path) -> None:
-        """Write weights, snapshots and the description to one safetensors file."""
+        """Write weights, snapshots and the description to one safetensors file, for `load`.
+
+        The fused engine's weights are written as the coordinates it works in; ``load(path).weights()`` gives matrices.
+        """
         self.trained.save(Path(path))
 
     def __repr__(self) -> str:
@@ -145,5 +148,8 @@ class Run:
 
 
 def load(path: str | Path) -> Run:
-    """Read what `Run.save` wrote."""
+    """Read what `Run.save` wrote.
+
+    A file that names a user's model imports that module: load only what you trust. Its source must be unchanged.
+    """
     return Run(Trained.load(Path(path)))

@@ -72,7 +72,7 @@ PROMPT_FLAGS = {
     "dimension": ("patterns.dimension", "d, the length of an input"),
     "relevant": ("patterns.relevant", "M1, the number of relevant patterns"),
     "irrelevant": ("patterns.irrelevant", "M2, the number of irrelevant patterns"),
-    "outliers": ("patterns.outlier", "V, the number of outlier patterns"),
+    "outlier-pattern-count": ("patterns.outlier", "V, the number of outlier patterns"),
     "tasks": ("tasks", "all, ring:U, unseen:ring:U, or pairs such as 0-1,1-2,2-0"),
     "context-length": ("context_length", "l, examples in a prompt"),
     "irrelevant-scale": ("irrelevant_scale", "K, with κ ~ U(−K, K)"),
@@ -144,9 +144,8 @@ def _parser() -> argparse.ArgumentParser:
 
     def computes(sub: argparse.ArgumentParser) -> None:
         uses_store(sub)
-        sub.add_argument(
-            "--workers", metavar="N", type=int, default=os.cpu_count() or 1, help="processes (default: all)"
-        )
+        text = "processes, or threads of the fused engine (default: all cores)"
+        sub.add_argument("--workers", metavar="N", type=int, default=os.cpu_count() or 1, help=text)
 
     def chooses_engine(sub: argparse.ArgumentParser) -> None:
         sub.add_argument("--engine", help="fused or reference (default: fused where it applies)")
@@ -204,8 +203,8 @@ def _parser() -> argparse.ArgumentParser:
     train.add_argument("--seeds", metavar="N", type=int, help="how many training seeds (default: 8)")
     for flag, (_, text) in (PROMPT_FLAGS | RECIPE_FLAGS).items():
         train.add_argument(f"--{flag}", metavar="X", help=text)
-    for flag, (_, text) in PROMPT_FLAGS.items():
-        if not text.startswith(("d,", "M1", "M2", "V,")):
+    for flag, (key, text) in PROMPT_FLAGS.items():
+        if not key.startswith("patterns."):  # those are fixed by the training
             train.add_argument(f"--test-{flag}", metavar="X", help=f"in tests: {text}")
     train.add_argument("--test-prompts", metavar="N", type=int, help="test prompts for each seed (default: 10000)")
     train.add_argument("--dtype", help="float32 or float64")
@@ -255,8 +254,8 @@ def _settings(options: argparse.Namespace, kind: type[Settings]) -> Settings:
         changes["seeds"] = options.seeds
     if getattr(options, "engine", None):
         changes["engine"] = options.engine
-    settings = kind().changed(**changes)
-    return settings.quick() if options.quick else settings
+    base = kind().quick() if options.quick else kind()
+    return base.changed(**changes)  # what a person asks for wins over the edition
 
 
 # The commands.
@@ -384,10 +383,11 @@ def _show(options: argparse.Namespace) -> None:
     settings = _settings(options, experiment.settings)
     outcome = Outcome.of(experiment, settings, store)
     if not outcome.complete and not options.quick:
-        conditions = experiment.conditions(settings.quick())
-        if all(store.has(condition.cell) for condition in conditions):
+        options.quick = True
+        quick = _settings(options, experiment.settings)
+        if all(store.has(condition.cell) for condition in experiment.conditions(quick)):
             print("iclab: the store holds the quick edition only", file=sys.stderr)
-            outcome = Outcome.of(experiment, settings.quick(), store)
+            outcome = Outcome.of(experiment, quick, store)
     if not outcome.complete:
         print(f"iclab: not all of {experiment.id} has been run; showing what there is", file=sys.stderr)
     _finish([(outcome, time.perf_counter() - started)], options, together=False)

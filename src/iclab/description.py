@@ -73,7 +73,10 @@ class Code:
     def load(self) -> Any:
         """Return the object, importing it if this reference came from a file."""
         if self._object is None:
-            self._object = _import(self.path)
+            found = _import(self.path)
+            if _source_hash(found) != self.source:
+                raise InputError(f"{self.path}: its source has changed since this was made")
+            self._object = found
         return self._object
 
     def __eq__(self, other: object) -> bool:
@@ -122,28 +125,43 @@ def _import(path: str) -> Any:
 def _source_hash(obj: Any) -> str:
     """Hash the whole module that defines the object, so that a changed helper beside it counts as a change.
 
-    The object itself is hashed too: two lambdas or closures of one module are two objects.
+    What it imports from elsewhere does not. An object without a name of its own (a lambda, a closure) is hashed too:
+    a module may define many.
     """
     try:
         text = Path(inspect.getsourcefile(obj) or "").read_text()
     except (OSError, TypeError):
         text = ""
-    return hashlib.sha256(f"{text}\0{_fingerprint(obj)}".encode()).hexdigest()[:16]
+    name = getattr(obj, "__qualname__", "<>")
+    if "<" in name or not text:
+        name += _fingerprint(obj)
+    return hashlib.sha256(f"{text}\0{name}".encode()).hexdigest()[:16]
 
 
-def _fingerprint(obj: Any) -> str:
+def _fingerprint(obj: Any, above: tuple[Any, ...] = ()) -> str:
+    """Describe an object by what it does, in words that are the same in every process as far as can be."""
+    if any(obj is other for other in above):  # a class that its own method refers to
+        return "itself"
+
+    def inner(part: Any) -> str:
+        return _fingerprint(part, (*above, obj))
+
     if isinstance(obj, type):
-        return ";".join(
-            f"{name}={_fingerprint(value)}" for name, value in vars(obj).items() if not name.startswith("__dict")
-        )
+        return ";".join(f"{name}={inner(value)}" for name, value in sorted(vars(obj).items()))
+    if isinstance(obj, (tuple, list)):
+        return f"({','.join(map(inner, obj))})"
+    if isinstance(obj, (set, frozenset)):
+        return f"{{{','.join(sorted(map(inner, obj)))}}}"
     if hasattr(obj, "func"):  # a partial
-        return repr((_fingerprint(obj.func), obj.args, obj.keywords))
-    code = getattr(obj, "__code__", None)
-    if code is None:
-        return repr(obj) if isinstance(obj, (bool, int, float, str, tuple, type(None))) else type(obj).__qualname__
-    closure = [repr(cell.cell_contents) for cell in obj.__closure__ or ()]
-    constants = [c for c in code.co_consts if not hasattr(c, "co_code")]
-    return repr((code.co_firstlineno, code.co_code.hex(), constants, code.co_names, closure, repr(obj.__defaults__)))
+        return inner((obj.func, obj.args, tuple(sorted(obj.keywords.items()))))
+    if inspect.iscode(obj):
+        return inner((obj.co_firstlineno, obj.co_code.hex(), obj.co_consts, obj.co_names))
+    if inspect.isfunction(obj):
+        cells = tuple(cell.cell_contents for cell in obj.__closure__ or ())
+        return f"{obj.__module__}:{obj.__qualname__}" + inner((obj.__code__, cells, obj.__defaults__))
+    if obj is None or isinstance(obj, (bool, int, float, complex, str, bytes)):
+        return repr(obj)
+    return f"{type(obj).__module__}.{type(obj).__qualname__}"
 
 
 def explain(error: ValidationError) -> str:

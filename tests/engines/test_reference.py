@@ -16,9 +16,15 @@ PROMPTS = Prompts(patterns=SMALL, context_length=8, outliers=Outliers(fraction=0
 
 
 def training(model="mamba", prompts=PROMPTS, dtype="float64", basis_seed=None, **recipe):
+    """Describe a training on the reference engine, which `auto` would not take for all of these."""
     defaults = {"steps": 30, "batch_size": 16, "step_size": 0.05 if model == "linear" else 0.5}
     return Training(
-        model=model, prompts=prompts, dtype=dtype, basis_seed=basis_seed, recipe=Recipe(**(defaults | recipe))
+        model=model,
+        prompts=prompts,
+        engine="reference",
+        dtype=dtype,
+        basis_seed=basis_seed,
+        recipe=Recipe(**(defaults | recipe)),
     )
 
 

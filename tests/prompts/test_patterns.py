@@ -137,7 +137,7 @@ def test_a_full_rotation_keeps_or_flips_orientation_equally_often():
         ({"relevant_norm": 0.0}, ["relevant_norm = 0.0", "greater than 0"]),
         ({"irrelevant_norm": -3.0}, ["irrelevant_norm = -3.0", "greater than 0"]),
         ({"outlier_norm": float("inf")}, ["outlier_norm = inf", "finite"]),
-        ({"coherence": 1.0}, ["coherence = 1.0", "below 1"]),
+        ({"coherence": 1.0}, ["coherence = 1.0", "at most 0.999"]),
         ({"coherence": -0.06}, ["coherence = -0.06", "-0.0556"]),
         ({"coherence": float("nan")}, ["coherence = nan", "finite"]),
         ({"norm": 3.0}, ["norm", "unknown key"]),

@@ -51,7 +51,7 @@ def _step(w, t, frame, diagonal, n):  # type: ignore[no-untyped-def]
 def stages(training: Training) -> dict[str, float]:
     """Time the stages; the backward pass is for a prompt inside the hinge, tables and gradients for a whole batch."""
     seat = Seat(training, 0, training.prompts.patterns.basis(0))
-    kind, length = KINDS[str(training.model.name)], training.prompts.context_length
+    kind, length = KINDS[training.model.gating], training.prompts.context_length
     tables = (seat.sums.products, seat.sums.logits)
     work: dict[str, tuple[Any, tuple[Any, ...], float]] = {
         "random words": (_words, (seat.scratch,), kernels.LANES),

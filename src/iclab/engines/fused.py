@@ -8,11 +8,11 @@ of the reference engine, up to rounding.
 
 from __future__ import annotations
 
-import os
+import threading
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 from dataclasses import dataclass
-from pathlib import Path
 
 import numpy as np
 import torch
@@ -29,7 +29,9 @@ VERSION = 1
 
 Report = Callable[[int], None]
 
-KINDS = {"mamba": kernels.PRODUCT, "linear": kernels.UNGATED}
+KINDS = {"product": kernels.PRODUCT, "none": kernels.UNGATED}
+"""The kernels' name for each kind of gating that a model can declare."""
+
 BLOCK = 4096
 """Test prompts added up in one piece; pieces are added in a fixed order, whatever thread did them."""
 CHUNK_PROMPTS = 200_000
@@ -62,7 +64,7 @@ class Frame:
     def coordinates(self, prompts: Prompts, basis: Basis) -> NDArray[np.float64]:
         """Return the dictionary rows' coordinates, (D', r); what lies outside the frame is left out."""
         patterns = prompts.patterns
-        own = np.linalg.cholesky(patterns.gram)  # rows = own @ directions
+        own = patterns.mixing
         mixed = [
             np.asarray(m.weights) @ own[patterns.relevant + patterns.irrelevant :] for m in prompts.outliers.mixtures
         ]
@@ -91,13 +93,14 @@ def train(
     threads: int = 1,
 ) -> Trained:
     """Train every seed; the result does not depend on the number of threads, nor on which seeds are together."""
-    _announce(tell)
     recipe, dtype = training.recipe, np.dtype(training.dtype)
     seats = [Seat(training, seed, basis) for seed, basis in zip(seeds, bases(training, seeds), strict=True)]
     losses = np.full((len(seeds), recipe.steps), np.nan, dtype=dtype)
     diverged_at = np.full(len(seeds), -1, dtype=np.int64)
     snapshots = {0: _stack(seats)}
     rates = np.array([recipe.step_size * recipe.rate(step) for step in range(recipe.steps)], dtype=dtype)
+    with _announced(tell):
+        seats[0].run(training.prompts, 0, 0, rates, losses[0])  # no step yet: only compiled, or read from the cache
     with ThreadPoolExecutor(threads) as pool:
         for first, last in _stretches(recipe, len(seeds), threads):
             prompts = training.prompts_at(first)
@@ -119,7 +122,7 @@ class Seat:
 
     def __init__(self, training: Training, seed: int, basis: Basis) -> None:
         self.training, self.seed, self.basis = training, seed, basis
-        self.kind = KINDS[str(training.model.name)]
+        self.kind = KINDS[training.model.gating]
         self.frame = Frame.of(training, basis)
         dtype, r = np.dtype(training.dtype), self.frame.rank
         scale = training.model.options["init_scale"]
@@ -245,7 +248,7 @@ def sums(
     names = SUMS[probe]
     width = prompts.context_length if probe == "gates" else 1
     places = {"error": kernels.ERROR, "attention": kernels.ATTENTION, "gates": kernels.GATES}
-    kind = KINDS[str(trained.training.model.name)]
+    kind = KINDS[trained.training.model.gating]
     dtype = np.dtype(trained.training.dtype)
     numbers = drawing(prompts, dtype)
     tables = [_tables(trained, i, at, prompts) for i in range(len(trained.seeds))]
@@ -320,8 +323,12 @@ def drawing(prompts: Prompts, dtype: np.dtype) -> kernels.Drawing:
     )
 
 
-def _announce(tell: Callable[[str], None]) -> None:
-    """Say once that compilation will take a while, unless an earlier run has left its result on disk."""
-    home = Path(os.environ.get("NUMBA_CACHE_DIR") or Path(kernels.__file__).parent)
-    if not kernels.train.signatures and next(home.glob("**/kernels.train*.nbi"), None) is None:
-        tell("compiling the fused engine; this is done once and takes about 15 seconds")
+@contextmanager
+def _announced(tell: Callable[[str], None]) -> Iterator[None]:
+    """Say what takes so long, if it does: compilation, whose result numba then keeps on disk."""
+    timer = threading.Timer(2.0, tell, ("compiling the fused engine: once on this machine, some 15 seconds",))
+    timer.start()
+    try:
+        yield
+    finally:
+        timer.cancel()

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import inspect
 import math
 from collections.abc import Callable
 from typing import Annotated, Any, Literal
 
 import torch
-from pydantic import BeforeValidator, Field, field_validator, model_validator
+from pydantic import BeforeValidator, Field, ValidationInfo, field_validator, model_validator
 
 from iclab.description import Code, Description
 from iclab.models import Model
@@ -72,6 +73,15 @@ class Recipe(Description):
     """A schedule of prompt distributions; the first one is given with the training itself."""
     snapshots: tuple[Annotated[int, Field(ge=0)], ...] = ()
     """Steps after which weights are kept, besides 0 and ``steps``, which always are."""
+
+    @field_validator("optimizer_options")
+    @classmethod
+    def _without_defaults(cls, options: dict[str, Any], info: ValidationInfo) -> dict[str, Any]:
+        """Leave out what torch would assume anyway, so that spelling it out changes nothing."""
+        if "optimizer" not in info.data:
+            return options
+        defaults = inspect.signature(OPTIMIZERS[info.data["optimizer"]]).parameters
+        return {k: v for k, v in options.items() if k not in defaults or defaults[k].default != v}
 
     @field_validator("snapshots")
     @classmethod
@@ -166,15 +176,17 @@ def undrawable(prompts: Prompts) -> str:
 def fused_obstacle(training: Training) -> str:
     """Say why a training cannot run on the fused engine; an empty text if it can."""
     model, recipe, dimension = training.model, training.recipe, training.prompts.patterns.dimension
-    if model.name not in ("mamba", "linear"):
+    if not model.gating:
         return f"model {model.label} has no fused form"
     if model.options.get("form") == "recurrence":
         return "form = recurrence asks for the literal recurrence"
     size = model.options["state_size"]
     if size is not None and size < dimension:
         return f"state_size = {size} is below the dimension {dimension}: weights do not start as δI"
-    if recipe.optimizer != "sgd" or set(recipe.optimizer_options) - {"momentum"}:
-        return f"optimizer {recipe.optimizer} {recipe.optimizer_options or ''}".strip() + " leaves the patterns' span"
+    if recipe.optimizer != "sgd":
+        return f"optimizer {recipe.optimizer} leaves the patterns' span"
+    if further := sorted(set(recipe.optimizer_options) - {"momentum"}):
+        return f"optimizer_options.{further[0]} has no fused form"
     if training.device != "cpu":
         return f"device = {training.device}: it runs on the CPU"
     phases = (training.prompts, *(switch.prompts for switch in recipe.switches))

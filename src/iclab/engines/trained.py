@@ -14,6 +14,8 @@ from pydantic import ValidationError
 from safetensors import SafetensorError, safe_open
 from safetensors.torch import save_file
 
+from iclab import models as models_room
+from iclab import prompts as prompts_room
 from iclab.description import InputError, OutsideTheoremWarning, explain
 from iclab.engines.recipe import Training
 from iclab.prompts import Basis, Prompts
@@ -74,7 +76,14 @@ class Trained:
             "diverged_at": torch.from_numpy(self.diverged_at),
             "losses": torch.from_numpy(self.losses),
         }
-        metadata = {"training": self.training.model_dump_json(), "seeds": json.dumps(self.seeds)}
+        metadata = {
+            "training": self.training.model_dump_json(),
+            "seeds": json.dumps(self.seeds),
+            "versions": json.dumps(_versions(self.training)),
+            "form": "coordinates in the patterns' frame, see docs/fused.md; iclab.load(…).weights() makes the matrices"
+            if self.training.engine == "fused"
+            else "the model's own weights, seeds stacked in front",
+        }
         try:
             save_file({name: t.contiguous() for name, t in tensors.items()}, path, metadata=metadata)
         except (OSError, SafetensorError) as error:
@@ -92,15 +101,25 @@ class Trained:
                     warnings.simplefilter("ignore", OutsideTheoremWarning)
                     training = Training.model_validate_json(metadata["training"])
             seeds = tuple(json.loads(metadata["seeds"]))
+            versions = json.loads(metadata["versions"])
+            diverged_at, losses = tensors.pop("diverged_at").numpy(), tensors.pop("losses").numpy()
         except (OSError, SafetensorError, KeyError, TypeError, ValueError) as error:
             reason = explain(error) if isinstance(error, ValidationError) else str(error)
             raise InputError(f"{path}: is not a file of trained weights ({reason})") from None
-        diverged_at, losses = tensors.pop("diverged_at").numpy(), tensors.pop("losses").numpy()
+        if versions != _versions(training):
+            raise InputError(f"{path}: was written by other code (versions {versions}, here {_versions(training)})")
         snapshots: dict[int, dict[str, torch.Tensor]] = {}
         for name, tensor in tensors.items():
             step, _, weight = name.partition("/")
             snapshots.setdefault(int(step), {})[weight] = tensor
         return cls(training, seeds, dict(sorted(snapshots.items())), diverged_at, losses)
+
+
+def _versions(training: Training) -> dict[str, int]:
+    """Return the versions of the code that gives saved numbers their meaning: patterns are drawn anew from seeds."""
+    from iclab.engines.engine import version  # which knows all engines, and this file
+
+    return {"prompts": prompts_room.VERSION, "models": models_room.VERSION, "engine": version(training)}
 
 
 def bases(training: Training, seeds: tuple[int, ...]) -> list[Basis]:

@@ -88,7 +88,7 @@ def _every(
     diverged = sum(p.diverged for p in points)
     note = f"; {diverged} diverged" if diverged else ""
     if not measured:
-        return Judgement("fails", where=f"every seed diverged{note}")
+        return Judgement("undecided", where="every seed diverged")
     worst = max(measured, key=lambda p: p.interval.high if highest else -p.interval.low)
     if failing := [p for p in measured if bad(p)]:
         worst = max(failing, key=lambda p: p.interval.low if highest else -p.interval.high)

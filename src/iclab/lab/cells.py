@@ -5,7 +5,7 @@ Training and measuring are different cells, so that a new grid of tests retrains
 
 from __future__ import annotations
 
-from typing import Annotated, Literal
+from typing import Annotated
 
 from pydantic import Field, model_validator
 
@@ -54,7 +54,6 @@ class MeasurementCell(Description):
     """After which step; by default the last."""
     draw: Annotated[int, Field(ge=0, lt=2**32)] = 0
     """Another number gives other test prompts."""
-    stream: Literal["test"] = "test"
 
     @model_validator(mode="after")
     def _known(self) -> MeasurementCell:

@@ -45,13 +45,12 @@ class Plan:
     def of(cls, cells: Iterable[MeasurementCell], store: Store) -> Plan:
         """Compare what is asked for with what is there."""
         plan = cls()
-        asked = {cell.hash: cell for cell in cells}
-        for hash_, cell in asked.items():
+        for cell in {cell.hash: cell for cell in cells}.values():
             needed = cell.training
             if store.has(cell):
                 plan.found += 1
                 continue
-            plan.measurements.setdefault(needed.hash, []).append(asked[hash_])
+            plan.measurements.setdefault(needed.hash, []).append(cell)
             if not store.has(needed):
                 plan.trainings[needed.hash] = needed
         return plan

@@ -140,6 +140,8 @@ class Store:
                         os.fsync(handle.fileno())
                 try:
                     temporary.rename(final)
+                    _sync(final)
+                    _sync(final.parent)
                 except OSError:
                     if not final.is_dir():  # else another run finished the same cell first: its entry stands
                         raise
@@ -163,6 +165,15 @@ class Store:
         if not path.is_file() or _checksum(path) != stated:
             raise InputError(f"{path.parent}: is corrupted ({name} has changed); delete it to compute again")
         return path
+
+
+def _sync(folder: Path) -> None:
+    """Let a rename reach the disk."""
+    handle = os.open(folder, os.O_RDONLY)
+    try:
+        os.fsync(handle)
+    finally:
+        os.close(handle)
 
 
 def _checksum(path: Path) -> str:

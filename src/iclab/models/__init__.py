@@ -81,19 +81,24 @@ class Model(Description):
         """A short name for tables and figures."""
         return self.name if isinstance(self.name, str) else self.name.path.rpartition(":")[2]
 
+    @property
+    def gating(self) -> str:
+        """How a built-in model gates, as the fused engine needs to know; empty where there is no fused form."""
+        return getattr(MODELS[self.name], "gating", "") if isinstance(self.name, str) else ""
+
     def build(self, width: int, context_length: int) -> nn.Module:
         """Construct one instance."""
         factory = _factory(self.name)
         given = {"width": width, "context_length": context_length}
         accepted = inspect.signature(factory).parameters
+        if not (isinstance(factory, type) and issubclass(factory, nn.Module)):
+            raise InputError(f"model = {self.label}: must be a class of torch.nn.Module")
         arguments = {name: value for name, value in given.items() if name in accepted} | self.options
         try:
             module = factory(**arguments)
         except (TypeError, ValueError, RuntimeError) as error:
             reason = f"{type(error).__name__}: {error}".splitlines()[0]
             raise InputError(f"model = {self.label}: cannot be built with {arguments} ({reason})") from error
-        if not isinstance(module, nn.Module):
-            raise InputError(f"model = {self.label}: must be a torch.nn.Module, is {type(module).__name__}")
         return module
 
 

@@ -9,6 +9,8 @@ The sum is not divided by l, as in the paper.
 
 from __future__ import annotations
 
+from typing import ClassVar
+
 import torch
 from torch import Tensor, nn
 
@@ -18,6 +20,8 @@ from iclab.models.mamba import diagonal, linear_scores
 
 class Linear(nn.Module):
     """M's linear Transformer; arguments as for `Mamba`."""
+
+    gating: ClassVar[str] = "none"
 
     def __init__(self, width: int, state_size: int | None = None, init_scale: float = 0.2) -> None:
         super().__init__()

@@ -11,7 +11,7 @@ Not here: the convolution, the skip connection and the output gate of the full M
 
 from __future__ import annotations
 
-from typing import Literal, NamedTuple
+from typing import ClassVar, Literal, NamedTuple
 
 import numpy as np
 import torch
@@ -34,6 +34,9 @@ class Mamba(nn.Module):
         init_scale: δ, the first d diagonal entries of W_B and W_C.
         form: ``closed`` or ``recurrence``; the same function, the second one slower.
     """
+
+    gating: ClassVar[str] = "product"
+    """How the fused engine weighs examples in its place; a model without this has no fused form."""
 
     def __init__(
         self,

@@ -191,7 +191,7 @@ class Outliers(Description):
             return np.arange(length) < number[..., None]
         if self.placement == "closest":
             return np.arange(length) >= length - number[..., None]
-        placed = np.asarray(self.placement.load()(number.copy(), uniform()))
+        placed = np.asarray(_call(self.placement, "placement", number.copy(), uniform()))
         if placed.shape != flags.shape or placed.dtype != np.bool_:
             raise InputError(
                 f"outliers.placement = {self.placement.path}: returned {placed.dtype} of shape {placed.shape}, "
@@ -211,7 +211,7 @@ class Outliers(Description):
         elif rule == "target":
             corrupted = np.full_like(examples.labels, self.target)
         else:
-            corrupted = np.asarray(rule.load()(examples.read_only()))
+            corrupted = np.asarray(_call(rule, "labels", examples.read_only()))
             if corrupted.dtype.kind not in "iuf":
                 raise InputError(f"outliers.labels = {rule.path}: returned {corrupted.dtype}, needs numbers such as ±1")
             if corrupted.shape != examples.labels.shape:
@@ -221,6 +221,15 @@ class Outliers(Description):
             if not np.isfinite(corrupted[examples.outlier]).all():
                 raise InputError(f"outliers.labels = {rule.path}: returned a label that is not finite")
         return np.where(examples.outlier, corrupted, examples.labels)
+
+
+def _call(rule: Code, field: str, *arguments: Any) -> Any:
+    """Call a user's rule; whatever it raises becomes one line."""
+    try:
+        return rule.load()(*arguments)
+    except Exception as error:
+        reason = f"{type(error).__name__}: {error}".splitlines()[0]
+        raise InputError(f"outliers.{field} = {rule.path}: raised {reason}") from error
 
 
 def _exactly(word: NDArray[np.uint32], count: int) -> NDArray[np.bool_]:

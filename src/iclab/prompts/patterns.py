@@ -79,6 +79,11 @@ class Patterns(Description):
         cosines = (1.0 - self.coherence) * np.eye(self.count) + self.coherence
         return cosines * np.outer(self.norms, self.norms)
 
+    @property
+    def mixing(self) -> NDArray[np.float64]:
+        """Coordinates of the patterns in the directions of a basis, (D, D): diagonal where they are orthogonal."""
+        return np.asarray(np.linalg.cholesky(self.gram), dtype=np.float64)
+
     def basis(self, seed: int) -> Basis:
         """Place the patterns in R^d by a uniformly random rotation drawn from ``seed``."""
         return _basis(self, seed)
@@ -86,7 +91,7 @@ class Patterns(Description):
 
 @dataclass(frozen=True)
 class Basis:
-    """Patterns placed in space: ``vectors = mixing @ directions``."""
+    """Patterns placed in space: ``vectors = patterns.mixing @ directions``."""
 
     directions: NDArray[np.float64]
     """(D, d) orthonormal rows that span the patterns; the patterns' own directions when coherence is 0."""
@@ -104,8 +109,7 @@ def _basis(patterns: Patterns, seed: int) -> Basis:
     gaussian = normals(seed, Stream.BASIS, (patterns.dimension, patterns.count))
     q, r = np.linalg.qr(gaussian)  # (d, D), (D, D)
     directions = (q * np.sign(np.diag(r))).T  # the sign makes the rotation uniform (Haar)
-    mixing = np.linalg.cholesky(patterns.gram)  # diagonal, = norms, when orthogonal
     directions.setflags(write=False)
-    vectors = mixing @ directions
+    vectors = patterns.mixing @ directions
     vectors.setflags(write=False)
     return Basis(directions, vectors, seed)

@@ -22,8 +22,9 @@ def linear_outlier_bound() -> float:
 def all_outliers(fraction: float, length: int, exact: bool = False) -> float:
     """Return the probability that every example of a prompt is an outlier: α^l when each is one independently.
 
-    Such a prompt says nothing about its task. Whoever believes its labels errs on all of them when they are
-    flipped; whoever guesses errs on half. With an exact count this never happens (but for α = 1).
+    Such a prompt says nothing about its task to one who does not know the label rule. Whoever believes its labels errs
+    on all of them when they are flipped; whoever guesses errs on half. With an exact count this never happens (but for
+    α = 1).
 
     >>> round(all_outliers(0.8, 20), 4)
     0.0115
