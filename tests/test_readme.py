@@ -1,4 +1,4 @@
-"""The README's first example runs as it stands."""
+"""The README's examples run as they stand."""
 
 import re
 from pathlib import Path
@@ -6,14 +6,20 @@ from pathlib import Path
 README = Path(__file__).parent.parent / "README.md"
 
 
-def test_the_first_example_is_short_and_runs(capsys):
-    code = re.search(r"```python\n(.*?)```", README.read_text(), re.DOTALL).group(1)
-    assert len(code.strip().splitlines()) <= 20
-    exec(compile(code, "README.md", "exec"), {"__name__": "readme"})
+def test_its_examples_run(capsys, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    first, *others = re.findall(r"```python\n(.*?)```", README.read_text(), re.DOTALL)
+    assert len(first.strip().splitlines()) <= 20
+    names = {"__name__": "readme"}
+    exec(compile(first, "README.md", "exec"), names)
     mamba, linear, mine = capsys.readouterr().out.strip().splitlines()
     assert float(re.search(r"\) ([\d.e-]+) \(over seeds", mamba).group(1)) < 0.01
     assert float(re.search(r"\) ([\d.e-]+) \(over seeds", linear).group(1)) > 0.9
     assert mine.startswith("Run(Mine, 16 seeds")
+    for code in others:
+        exec(compile(code, "README.md", "exec"), names)
+    assert names["answer"].output.shape == (16, 5, 1)
+    assert (tmp_path / "mamba.safetensors").exists()
 
 
 def test_every_file_it_points_to_exists():

@@ -44,7 +44,6 @@ DEFAULTS = {
     f"{TRAIN_PROMPTS}.outliers.patterns": "training",
     "prompts.outliers.count": None,
     "draw": 0,
-    "stream": "test",
 }
 
 # Two ways to write the same thing.

@@ -190,7 +190,7 @@ VERDICTS_BELOW = {
     "one condition diverged": ([LOW, LOST], "undecided", "low; 8 diverged"),
     "one condition without a value": ([LOW, UNKNOWN], "undecided", "low"),
     "diverged and above": ([wounded(HIGH), LOW], "fails", "high; 1 diverged"),
-    "everything diverged": ([LOST], "fails", "every seed diverged; 8 diverged"),
+    "everything diverged": ([LOST], "undecided", "every seed diverged"),
     "nothing": ([], "not run", ""),
 }
 MIRROR = {"low": HIGH, "lower": HIGHER, "across": ACROSS, "high": LOW, "higher": LOWER}

@@ -120,6 +120,7 @@ def _ratios(rows: list[dict[str, Any]], threads: int) -> dict[str, float | None]
         for other in ("loop", "jax", "reference"):
             theirs = rate(other, model)  # the best of its rows
             ratios[f"fused_vs_{other}{suffix}"] = ours / theirs if ours and theirs else None
+            ratios[f"fused_one_thread_vs_{other}{suffix}"] = alone / theirs if alone and theirs else None
         ratios[f"threads{suffix}"] = ours / alone if ours and alone else None
     return ratios
 
