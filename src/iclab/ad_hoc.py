@@ -9,7 +9,7 @@ from typing import Annotated, Any, Literal
 from pydantic import Field
 
 from iclab.description import Description
-from iclab.engines import Recipe, Trained, Training
+from iclab.engines import Recipe, Trained, Training, warn_beyond_theory
 from iclab.lab import MeasurementCell, Store, TrainingCell, groups, run
 from iclab.models import Model
 from iclab.probes import Proportion
@@ -65,6 +65,7 @@ def carry_out(request: Request, store: Store, workers: int, save: Path | None) -
     """Train and measure what is missing from the store; return rows and summaries as plain data."""
     started = time.perf_counter()
     training = request.training()
+    warn_beyond_theory(training)
     trainings = [TrainingCell(training=training, group=group) for group in groups(request.seeds)]
     tests = request.test or {"as trained": request.prompts}
     cells = {

@@ -10,7 +10,7 @@ from typing import Literal
 import torch
 
 from iclab.description import InputError
-from iclab.engines import Recipe, Trained, Training, answers, stacking_obstacle, weights
+from iclab.engines import Recipe, Trained, Training, answers, stacking_obstacle, warn_beyond_theory, weights
 from iclab.engines import train as train_seeds
 from iclab.lab import GROUP
 from iclab.lab.progress import Watch
@@ -63,6 +63,7 @@ def train(
         device=device,
         basis_seed=basis_seed,
     )
+    warn_beyond_theory(training)
     asked = tuple(range(seeds)) if isinstance(seeds, int) else tuple(seeds)
     if not asked or len(set(asked)) < len(asked):
         raise InputError(f"seeds = {seeds!r}: must be at least 1, or a list of different seeds")

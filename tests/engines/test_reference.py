@@ -225,6 +225,12 @@ def test_what_cannot_be_stacked_runs_one_by_one_and_says_why(model, reason):
     torch.testing.assert_close(one, two, atol=0, rtol=0)  # measured in eval mode
 
 
+def test_tasks_outside_condition_1_are_pointed_out():
+    lopsided = PROMPTS.model_copy(update={"tasks": Prompts(patterns=SMALL, tasks="0-1").tasks})
+    with pytest.warns(iclab.OutsideTheoremWarning, match="tasks = 0-1: do not meet Condition 1"):
+        iclab.train("mamba", lopsided, Recipe(steps=0), seeds=1)
+
+
 def test_a_users_copy_of_a_model_trains_as_the_model_does():
     class MyMamba(Mamba):
         """Not known to iclab by name, so it takes the way of users' modules."""

@@ -1,7 +1,7 @@
 """Engines: train (a recipe in, weights and snapshots out) and answer prompts with the result."""
 
 from iclab.engines.engine import answers, check, tally, train, version, weights
-from iclab.engines.recipe import Recipe, Switch, Training, fused_obstacle
+from iclab.engines.recipe import Recipe, Switch, Training, fused_obstacle, warn_beyond_theory
 from iclab.engines.reference import VERSION as REFERENCE_VERSION
 from iclab.engines.reference import stacking_obstacle
 from iclab.engines.trained import Trained
@@ -19,5 +19,6 @@ __all__ = [
     "tally",
     "train",
     "version",
+    "warn_beyond_theory",
     "weights",
 ]

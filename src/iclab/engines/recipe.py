@@ -4,15 +4,16 @@ from __future__ import annotations
 
 import inspect
 import math
+import warnings
 from collections.abc import Callable
 from typing import Annotated, Any, Literal
 
 import torch
 from pydantic import BeforeValidator, Field, ValidationInfo, field_validator, model_validator
 
-from iclab.description import Code, Description
+from iclab.description import Code, Description, OutsideTheoremWarning
 from iclab.models import Model
-from iclab.prompts import Prompts
+from iclab.prompts import Prompts, meets_condition_1
 
 # Optimisers that treat every number for itself, so that stacking seeds does not couple them.
 OPTIMIZERS: dict[str, Callable[..., torch.optim.Optimizer]] = {
@@ -162,6 +163,18 @@ class Training(Description):
             if step >= switch.step:
                 current = switch.prompts
         return current
+
+
+def warn_beyond_theory(training: Training) -> None:
+    """Warn where no theorem of the papers speaks of the training tasks: they do not meet Condition 1."""
+    patterns = training.prompts.patterns
+    if not meets_condition_1(training.prompts.tasks.pairs(patterns.relevant), patterns.relevant):
+        warnings.warn(
+            f"tasks = {training.prompts.tasks}: do not meet Condition 1 (every relevant pattern +1, and −1, equally "
+            "often), which the theorems ask of training tasks",
+            OutsideTheoremWarning,
+            stacklevel=3,
+        )
 
 
 def undrawable(prompts: Prompts) -> str:
