@@ -105,9 +105,11 @@ def test_claims_are_judged(figure_run: Any):
         assert claim["verdict"] in ("holds", "fails", "undecided", "not run")
         assert claim["paper"]
         assert claim["predicate"]
-        assert claim["low"] <= claim["measured"] <= claim["high"]
-    # Two seeds of 50 prompts cannot show an error below 0.01.
-    assert claims["M-fig2.mamba-small.flip"]["verdict"] in ("undecided", "fails")
+        if claim["verdict"] != "not run":
+            assert claim["low"] <= claim["measured"] <= claim["high"]
+    # α = 0.8 is not in the grid, so nothing is said about it.
+    assert claims["M-fig2.mamba-small.flip"]["verdict"] == "not run"
+    assert claims["M-fig2.linear-large.flip"]["verdict"] in ("holds", "undecided", "fails")
 
 
 def test_figure_rows_and_verdicts_are_written(figure_run: Any):
@@ -236,7 +238,7 @@ def test_reproduce_runs_every_experiment(
     class Tiny(figure.settings):  # its quick edition is the run that is there already
         steps: int = 20
         test_prompts: int = 50
-        outlier_fractions: tuple[float, ...] = (0.0, 0.55, 0.6)
+        outlier_fractions: tuple[float, ...] = (0.0, 0.6)
 
     monkeypatch.setattr(figure, "settings", Tiny)
     monkeypatch.setattr("iclab.experiments.experiments", lambda: {"M-fig2": find("M-fig2")})
@@ -358,7 +360,7 @@ def test_train_for_people(cli: Cli, tmp_path: Path):
     assert said.code == 0
     assert "mamba, 2 seeds" in said.out
     assert "error, as trained: " in said.out
-    assert "clean_rank" in said.out
+    assert "n-th nearest clean" in said.out
     assert f"weights in {tmp_path / 'mine.safetensors'}" in said.out
 
 

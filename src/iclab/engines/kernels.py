@@ -395,15 +395,28 @@ def gradients(w, t, frame, diagonal):  # type: ignore[no-untyped-def]
 
 
 @compiled
-def _move(weight, step, memory, rate, momentum, fresh):  # type: ignore[no-untyped-def]
-    """Add rate · step to a weight, by way of the momentum if there is any, as torch's SGD does."""
-    flat, move, kept = weight.ravel(), step.ravel(), memory.ravel()
-    for i in range(flat.size):
+def _move(weight, step, memory, rate, scale, momentum, fresh):  # type: ignore[no-untyped-def]
+    """Add rate · scale · step to a weight, by way of the momentum if there is any, as torch's SGD does."""
+    for i in range(weight.size):
+        move = scale * step[i]
         if momentum != 0:
-            kept[i] = move[i] if fresh else momentum * kept[i] + move[i]
-            flat[i] += rate * kept[i]
-        else:
-            flat[i] += rate * move[i]
+            move = move if fresh else momentum * memory[i] + move
+            memory[i] = move
+        weight[i] += rate * move
+
+
+@compiled
+def _squares(values):  # type: ignore[no-untyped-def]
+    total = values.dtype.type(0)
+    for i in range(values.size):
+        total += values[i] * values[i]
+    return total
+
+
+@compiled
+def _clear(values):  # type: ignore[no-untyped-def]
+    for i in range(values.size):
+        values[i] = values.dtype.type(0)
 
 
 @compiled
@@ -414,6 +427,8 @@ def train(drawing, kind, w, t, s, frame, diagonal, seed, stream, first, last, ba
     for step in range(first, last):
         if moved:
             fill_tables(w, t, frame, diagonal)
+            _clear(t.pairs.ravel())
+            _clear(t.along)
         loss, active = real(0), 0
         for start in range(0, batch, LANES):
             draw(drawing, s, seed, stream, step, start)
@@ -421,9 +436,6 @@ def train(drawing, kind, w, t, s, frame, diagonal, seed, stream, first, last, ba
             for lane in range(min(LANES, batch - start)):
                 margin = real(1) - s.target[lane] * s.output[lane]
                 if not margin <= real(0):  # true for NaN too, which must reach the loss
-                    if active == 0:
-                        t.pairs[:] = real(0)
-                        t.along[:] = real(0)
                     active += 1
                     loss += margin
                     backward(kind, s, drawing.length, lane, t.pairs, t.along, t.row)
@@ -433,23 +445,17 @@ def train(drawing, kind, w, t, s, frame, diagonal, seed, stream, first, last, ba
         moved = active > 0 or momentum != 0
         if not moved:
             continue
-        if active == 0:
-            t.pairs[:] = real(0)
-            t.along[:] = real(0)
         gradients(w, t, frame, diagonal)
-        scale = real(1) / real(batch)
+        scale, rate, fresh = real(1) / real(batch), rates[step], step == 0
         if clip > 0:
-            norm = np.sqrt((w.key_step**2).sum() + (w.query_step**2).sum() + (w.gate_step**2).sum()) * scale
+            norm = _squares(w.key_step.ravel()) + _squares(w.query_step.ravel()) + _squares(w.gate_step)
+            norm = np.sqrt(norm) * scale
             if norm > clip:
                 scale *= clip / norm
-        w.key_step[:] *= scale
-        w.query_step[:] *= scale
-        w.gate_step[:] *= scale
-        rate = rates[step]
-        _move(w.key, w.key_step, w.key_momentum, rate, momentum, step == 0)
-        _move(w.query, w.query_step, w.query_momentum, rate, momentum, step == 0)
+        _move(w.key.ravel(), w.key_step.ravel(), w.key_momentum.ravel(), rate, scale, momentum, fresh)
+        _move(w.query.ravel(), w.query_step.ravel(), w.query_momentum.ravel(), rate, scale, momentum, fresh)
         if kind != UNGATED:
-            _move(w.gate, w.gate_step, w.gate_momentum, rate, momentum, step == 0)
+            _move(w.gate, w.gate_step, w.gate_momentum, rate, scale, momentum, fresh)
     return -1
 
 
