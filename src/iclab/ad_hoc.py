@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+import warnings
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
@@ -47,7 +48,12 @@ class Request(Description):
             merged["test"] = {name: _overlay(merged.get("prompts", {}), test) for name, test in tests.items()}
         else:
             merged["test"] = tests
-        return cls.model_validate(merged)
+        request = cls.model_validate(merged)
+        for name, prompts in {"prompts": request.prompts, **request.test}.items():
+            told = prompts.outliers.model_fields_set
+            if told and not told & {"fraction", "count"}:
+                warnings.warn(f"{name}: outliers are described, but neither fraction nor count is given", stacklevel=2)
+        return request
 
     def training(self) -> Training:
         """Return the training this asks for."""

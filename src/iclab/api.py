@@ -115,7 +115,10 @@ class Run:
         return Proportion.of([row.get("error") for row in rows], count)
 
     def attention(self, prompts: Prompts | None = None, *, count: int = 2_000, at: int | None = None) -> list[Row]:
-        """Return each seed's mean attention on examples with the query's pattern (``same``) and on the ``other``."""
+        """Return each seed's attention, summed over examples with the query's pattern (``same``) and over the others.
+
+        Each is a mean over prompts of that sum.
+        """
         return self.measure("attention", prompts, count=count, at=at)
 
     def gates(self, prompts: Prompts | None = None, *, count: int = 2_000, at: int | None = None) -> list[Row]:

@@ -195,6 +195,7 @@ def _parser() -> argparse.ArgumentParser:
     show.add_argument("id", metavar="ID", help="such as M-fig2")
     uses_store(show)
     has_settings(show)
+    chooses_engine(show)
     draws(show)
 
     train = command("train", _train, "train any model on any prompts, and measure it", TRAIN_EXAMPLES)

@@ -6,6 +6,7 @@ refused, so that a misspelt setting never runs silently with its default.
 
 from __future__ import annotations
 
+import ast
 import hashlib
 import importlib
 import inspect
@@ -123,19 +124,37 @@ def _import(path: str) -> Any:
 
 
 def _source_hash(obj: Any) -> str:
-    """Hash the whole module that defines the object, so that a changed helper beside it counts as a change.
+    """Hash the whole module that defines the object and the user's modules it imports, so that a changed helper counts.
 
-    What it imports from elsewhere does not. An object without a name of its own (a lambda, a closure) is hashed too:
-    a module may define many.
+    An object without a name of its own (a lambda, a closure) is hashed too: a module may define many.
     """
     try:
-        text = Path(inspect.getsourcefile(obj) or "").read_text()
+        text = _with_imports(Path(inspect.getsourcefile(obj) or ""), set())
     except (OSError, TypeError):
         text = ""
     name = getattr(obj, "__qualname__", "<>")
     if "<" in name or not text:
         name += _fingerprint(obj)
     return hashlib.sha256(f"{text}\0{name}".encode()).hexdigest()[:16]
+
+
+def _with_imports(path: Path, seen: set[Path]) -> str:
+    """Return a file's text and that of every module it imports, but for installed packages and Python's own."""
+    text = path.read_text()
+    seen.add(path)
+    names: set[str] = set()
+    for node in ast.parse(text).body:  # imported whenever the file is, so the same in every process
+        if isinstance(node, ast.Import):
+            names |= {alias.name for alias in node.names}
+        elif isinstance(node, ast.ImportFrom) and node.module and not node.level:
+            names |= {node.module, *(f"{node.module}.{alias.name}" for alias in node.names)}
+    for name in sorted(names):
+        file = Path(getattr(sys.modules.get(name), "__file__", None) or "")
+        installed = any(part in file.parts for part in ("site-packages", "dist-packages"))
+        own = file.suffix == ".py" and not file.is_relative_to(sys.base_prefix) and not installed
+        if own and file not in seen and not name.startswith("iclab"):
+            text += "\0" + _with_imports(file, seen)
+    return text
 
 
 def _fingerprint(obj: Any, above: tuple[Any, ...] = ()) -> str:

@@ -61,6 +61,8 @@ def print_outcome(outcome: Outcome) -> None:
     console.print(table)
     seeds, prompts = len({row["seed"] for row in outcome.rows}), outcome.settings.test_prompts
     console.print(f"mean and 95 % interval, {seeds} seeds, {prompts:,} test prompts each", style="dim")
+    if changed := outcome.settings.unusual():
+        console.print(f"with {changed}", style="dim")
     console.print()
 
 
@@ -90,6 +92,8 @@ def print_training(result: dict[str, Any]) -> None:
                 f"over prompts [{prompt[0]:.4f}, {prompt[1]:.4f}]"
                 + (f"  {entry['diverged']} diverged" if entry["diverged"] else "")
             )
+            if entry["error"] is None:
+                console.print("every seed diverged: try a smaller --step-size")
             continue
         console.print()
         console.print(f"{entry['probe']}, {entry['test']}: mean over seeds, from the lowest to the highest")

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import importlib
 import json
 import re
 import sys
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -14,6 +16,7 @@ from hypothesis import strategies as st
 from lab_helpers import DESCRIPTION, PROMPTS, RECIPE, TRAIN_PROMPTS, TRAINING, measurement
 from pydantic import ValidationError
 
+from iclab.description import Code
 from iclab.lab import GROUP, MeasurementCell, TrainingCell, groups
 from iclab.models import Model
 from iclab.prompts import PAPER_MIXTURES, Outliers, Patterns, Prompts, Ring
@@ -365,3 +368,18 @@ def test_groups_cover_the_seeds_and_no_more(seeds: int, expected: list[int]):
     assert list(groups(seeds)) == expected
     covered = [s for g in groups(seeds) for s in measurement({"training.group": g}).training.seeds]
     assert covered[:seeds] == list(range(seeds))
+
+
+def test_a_changed_helper_module_changes_the_hash(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.syspath_prepend(tmp_path)
+    hashes = []
+    for scale in (1, -1):
+        (tmp_path / "hashed_helper.py").write_text(f"SCALE = {scale}\n")
+        (tmp_path / "hashed_rule.py").write_text(
+            "from hashed_helper import SCALE\n\ndef rule(examples):\n    return SCALE * examples.labels\n"
+        )
+        for name in ("hashed_helper", "hashed_rule"):
+            sys.modules.pop(name, None)
+        importlib.invalidate_caches()
+        hashes.append(Code.of("hashed_rule:rule").source)
+    assert hashes[0] != hashes[1]

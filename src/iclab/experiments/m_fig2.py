@@ -380,7 +380,7 @@ def _legend(figure: Figure, rows: list[Row], models: list[str], settings: Figure
             label="only outliers, α^l: believed",
         ),
         Line2D([], [], color=style.INK, linewidth=0.9, linestyle=(0, (1.5, 1.5)), label="guessed, α^l / 2"),
-        Line2D([], [], color="#0072B2", marker="^", linestyle="", markersize=5, label="Theorem 2 promises below"),
+        Line2D([], [], color="#0072B2", marker="^", linestyle="", markersize=5, label="Theorem 2 covers α below this"),
         Line2D(
             [],
             [],
@@ -394,7 +394,8 @@ def _legend(figure: Figure, rows: list[Row], models: list[str], settings: Figure
     figure.legend(handles=handles, loc="outside lower center", ncols=3)
     seeds = len({row["seed"] for row in rows})
     figure.suptitle(
-        f"M-fig2: error against the fraction of outliers   ({seeds} seeds, {settings.test_prompts:,} prompts each)",
+        f"M-fig2: error against the fraction of outliers   ({seeds} seeds, {settings.test_prompts:,} prompts each)"
+        + (f"\nwith {settings.unusual()}" if settings.unusual() else ""),
         x=0.01,
         ha="left",
         fontsize=11.5,

@@ -60,6 +60,14 @@ class Settings(Description):
                 raise InputError(f"{name}: unknown key; {hint}")
         return type(self).model_validate(self.model_dump() | values)
 
+    def unusual(self) -> str:
+        """Name the settings that are not iclab's own choice, for titles; how much was run is told otherwise."""
+        usual, mine = type(self)().model_dump(mode="json"), self.model_dump(mode="json")
+        told = ("seeds", "test_prompts", "engine", "outlier_fractions")
+        return ", ".join(
+            f"{name} = {value}" for name, value in mine.items() if name not in told and value != usual[name]
+        )
+
     @classmethod
     def provenance(cls) -> dict[str, Disclosed | Chosen]:
         """Say of every field where its value comes from."""

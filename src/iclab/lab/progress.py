@@ -98,4 +98,5 @@ class Watch:
             left = seconds * (self.prompts / max(self.done_prompts, 1) - 1)
             share = 100 * self.done_prompts / max(self.prompts, 1)
             rate = _rate(self.done_prompts / seconds)
-            self.tell(f"{self.title}: {share:.0f} %, {self._cells()}, {rate}, about {max(left, 0):.0f} s left")
+            guess = f", about {max(left, 0):.0f} s left" if self.done_cells else ""  # too early to tell before
+            self.tell(f"{self.title}: {share:.0f} %, {self._cells()}, {rate}{guess}")
