@@ -370,26 +370,13 @@ def _legend(figure: Figure, rows: list[Row], models: list[str], settings: Figure
         lost = {row["seed"] for row in rows if row["model"] == model and row["diverged"]}
         name = style.NAMES.get(model, model) + (f" ({len(lost)} seeds diverged)" if lost else "")
         handles.append(Line2D([], [], color=style.colour(model, models), marker="o", markersize=3.6, label=name))
+    if settings.counting == "bernoulli":  # with exact counts some example is always clean
+        believed, guessed = "only outliers, α^l: believed", "guessed, α^l / 2"
+        handles.append(Line2D([], [], color=style.INK, linewidth=0.9, linestyle=(0, (4, 2)), label=believed))
+        handles.append(Line2D([], [], color=style.INK, linewidth=0.9, linestyle=(0, (1.5, 1.5)), label=guessed))
     handles += [
-        Line2D(
-            [],
-            [],
-            color=style.INK,
-            linewidth=0.9,
-            linestyle=(0, (4, 2)),
-            label="only outliers, α^l: believed",
-        ),
-        Line2D([], [], color=style.INK, linewidth=0.9, linestyle=(0, (1.5, 1.5)), label="guessed, α^l / 2"),
         Line2D([], [], color="#0072B2", marker="^", linestyle="", markersize=5, label="Theorem 2 covers α below this"),
-        Line2D(
-            [],
-            [],
-            color=style.FAINT,
-            marker="o",
-            markerfacecolor="white",
-            linestyle="",
-            label="no error seen",
-        ),
+        Line2D([], [], color=style.FAINT, marker="o", markerfacecolor="white", linestyle="", label="no error seen"),
     ]
     figure.legend(handles=handles, loc="outside lower center", ncols=3)
     seeds = len({row["seed"] for row in rows})
