@@ -4,11 +4,12 @@ from iclab.engines.engine import answers, check, tally, train, version, weights
 from iclab.engines.recipe import Recipe, Switch, Training, fused_obstacle, warn_beyond_theory
 from iclab.engines.reference import VERSION as REFERENCE_VERSION
 from iclab.engines.reference import stacking_obstacle
-from iclab.engines.trained import Trained
+from iclab.engines.trained import Report, Trained
 
 __all__ = [
     "REFERENCE_VERSION",
     "Recipe",
+    "Report",
     "Switch",
     "Trained",
     "Training",

@@ -11,12 +11,9 @@ from numpy.typing import NDArray
 from iclab.description import InputError
 from iclab.engines import fused, reference
 from iclab.engines.recipe import Training, undrawable
-from iclab.engines.trained import Trained
+from iclab.engines.trained import Report, Trained
 from iclab.models import Answer
 from iclab.prompts import PromptBatch, Prompts, Stream
-
-Report = Callable[[int], None]
-"""Called now and then with the number of prompts worked through since the last call."""
 
 Sums = dict[str, NDArray[np.float64]]
 

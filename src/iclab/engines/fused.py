@@ -20,14 +20,12 @@ from numpy.typing import NDArray
 
 from iclab.engines import kernels
 from iclab.engines.recipe import Recipe, Training
-from iclab.engines.trained import Trained, bases
+from iclab.engines.trained import Report, Trained, bases
 from iclab.models.mamba import initial_gate
 from iclab.prompts import Basis, Prompts, Stream
 
 VERSION = 1
 """Part of every cell's hash: bump it when the same description trains to other weights."""
-
-Report = Callable[[int], None]
 
 KINDS = {"product": kernels.PRODUCT, "none": kernels.UNGATED}
 """The kernels' name for each kind of gating that a model can declare."""

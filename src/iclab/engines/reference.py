@@ -13,15 +13,12 @@ import torch
 
 from iclab.engines.ensemble import OneByOne, Stacked, Weights, assemble, initial_modules
 from iclab.engines.recipe import OPTIMIZERS, Training
-from iclab.engines.trained import Trained, bases, stacked_dictionary
+from iclab.engines.trained import Report, Trained, bases, stacked_dictionary
 from iclab.models import Answer
 from iclab.prompts import PromptBatch, Prompts, Stream
 
 VERSION = 1
 """Part of every cell's hash: bump it when the same description trains to other weights."""
-
-Report = Callable[[int], None]
-"""Called now and then with the number of prompts worked through since the last call."""
 
 CHUNK = 256
 """Prompts answered at a time when measuring: few enough to stay in the processor's cache."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import warnings
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -19,6 +20,9 @@ from iclab import prompts as prompts_room
 from iclab.description import InputError, OutsideTheoremWarning, explain
 from iclab.engines.recipe import Training
 from iclab.prompts import Basis, Prompts
+
+Report = Callable[[int], None]
+"""Called now and then with the number of prompts worked through since the last call."""
 
 
 @dataclass(frozen=True)

@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from iclab.description import InputError
-from iclab.engines import Trained, tally
+from iclab.engines import Report, Trained, tally
 from iclab.models import Answer
 from iclab.prompts import PromptBatch, Prompts
 
@@ -21,7 +21,6 @@ VERSION = 1
 
 Row = dict[str, Any]
 Sums = dict[str, NDArray[np.float64]]
-Report = Callable[[int], None]
 
 
 def error_sums(batch: PromptBatch, answer: Answer) -> Sums:
