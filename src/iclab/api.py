@@ -34,8 +34,8 @@ def train(
     """Train many seeds of a model.
 
     Args:
-        model: a built-in name (``mamba``, ``linear``, ``softmax``), a `Model` with options, or your ``nn.Module``
-            class: it is given ``width`` and ``context_length`` if it asks for them, and maps dense prompts
+        model: a built-in name (``mamba``, ``linear``, ``softmax``, ``deep-mamba``, …), a `Model` with options, or your
+            ``nn.Module`` class: it is given ``width`` and ``context_length`` if it asks for them, and maps dense prompts
             (batch, length + 1, width) to outputs (batch,).
         prompts: what to train on.
         recipe: loss, optimiser, steps, batch size.

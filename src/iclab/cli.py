@@ -200,7 +200,8 @@ def _parser() -> argparse.ArgumentParser:
 
     train = command("train", _train, "train any model on any prompts, and measure it", TRAIN_EXAMPLES)
     train.add_argument("file", metavar="FILE", nargs="?", help="a TOML file; flags override it")
-    train.add_argument("--model", help="mamba, linear, softmax, or your own as package.module:Class")
+    built_in = "mamba, linear, softmax, deep-mamba, deep-linear, deep-softmax"
+    train.add_argument("--model", help=f"{built_in}, or your own as package.module:Class")
     train.add_argument("--seeds", metavar="N", type=int, help="how many training seeds (default: 8)")
     for flag, (_, text) in (PROMPT_FLAGS | RECIPE_FLAGS).items():
         train.add_argument(f"--{flag}", metavar="X", help=text)
@@ -210,7 +211,9 @@ def _parser() -> argparse.ArgumentParser:
     train.add_argument("--test-prompts", metavar="N", type=int, help="test prompts for each seed (default: 10000)")
     train.add_argument("--dtype", help="float32 or float64")
     chooses_engine(train)
-    train.add_argument("--probe", action="append", help="error, attention or gates; repeatable (default: error)")
+    train.add_argument(
+        "--probe", action="append", help="error, attention, gates, or vote (a yardstick); repeatable (default: error)"
+    )
     train.add_argument("--set", metavar="KEY=VALUE", action="append", default=[], help="any key of the TOML file")
     train.add_argument("--save", metavar="FILE", help="write the weights (safetensors)")
     computes(train)

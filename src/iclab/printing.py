@@ -84,11 +84,11 @@ def print_training(result: dict[str, Any]) -> None:
     console = _console()
     console.print(f"{result['model']}, {result['seeds']} seeds, {result['seconds']:.1f} s")
     for entry in result["measurements"]:
-        if entry["probe"] == "error":
+        if entry["probe"] in ("error", "vote"):
             mean = "none" if entry["error"] is None else f"{entry['error']:.4f}"
             seed, prompt = entry["seed_interval"], entry["prompt_interval"]
             console.print(
-                f"error, {entry['test']}: {mean}  over seeds [{seed[0]:.4f}, {seed[1]:.4f}]  "
+                f"{entry['probe']}, {entry['test']}: {mean}  over seeds [{seed[0]:.4f}, {seed[1]:.4f}]  "
                 f"over prompts [{prompt[0]:.4f}, {prompt[1]:.4f}]"
                 + (f"  {entry['diverged']} diverged" if entry["diverged"] else "")
             )
@@ -110,19 +110,26 @@ def _over_seeds(rows: list[dict[str, Any]], column: str) -> str:
 
 
 def _attention(rows: list[dict[str, Any]]) -> Table:
-    table = _table("examples", "attention")
-    table.add_row("with the query's pattern", _over_seeds(rows, "same"))
-    table.add_row("others", _over_seeds(rows, "other"))
+    table = _table("layer", "on examples with the query's pattern", "on the others")
+    for layer, here in _by_layer(rows):
+        table.add_row(str(layer), _over_seeds(here, "same"), _over_seeds(here, "other"))
     return table
 
 
 def _gates(rows: list[dict[str, Any]]) -> Table:
     kinds = {"clean": "clean, this far away", "outlier": "outlier, this far away", "clean_rank": "n-th nearest clean"}
-    table = _table("n", *kinds.values())
-    for place in sorted({row["place"] for row in rows if row.get("place")}):
-        here = [row for row in rows if row.get("place") == place]
-        table.add_row(str(place), *(_over_seeds([r for r in here if r["kind"] == kind], "gate") for kind in kinds))
+    table = _table("layer", "n", *kinds.values())
+    for layer, inside in _by_layer(rows):
+        for place in sorted({row["place"] for row in inside}):
+            here = [row for row in inside if row["place"] == place]
+            cells = (_over_seeds([r for r in here if r["kind"] == kind], "gate") for kind in kinds)
+            table.add_row(str(layer), str(place), *cells)
     return table
+
+
+def _by_layer(rows: list[dict[str, Any]]) -> list[tuple[int, list[dict[str, Any]]]]:
+    layers = sorted({row["layer"] for row in rows if row["layer"] is not None})  # a diverged seed has none
+    return [(layer, [row for row in rows if row["layer"] == layer]) for layer in layers]
 
 
 def print_bench(result: dict[str, Any]) -> None:

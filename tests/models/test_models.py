@@ -1,75 +1,63 @@
-"""Every model against its equation written out by hand, in float64."""
+"""The one-layer models against their equations written out by hand, in float64."""
 
 import numpy as np
 import pytest
 import torch
+from model_suite import LENGTHS, OUTLIERS, WIDTH, ModelSuite, prompts_of, with_random_weights
+from scipy.special import expit as sigmoid
 
-from iclab.models import MODELS, Linear, Mamba, Softmax
-from iclab.prompts import Outliers, Patterns, Prompts, Stream
-
-LENGTHS = [1, 2, 7, 20, 33]
-OUTLIERS = {"none": Outliers(), "one": Outliers(count=1), "all": Outliers(fraction=1.0), "some": Outliers(fraction=0.5)}
-
-
-def prompts_of(length, outliers="some", batch=5, seed=0):
-    patterns = Patterns(dimension=11, relevant=4, irrelevant=3, outlier=2)
-    prompts = Prompts(patterns=patterns, context_length=length, outliers=OUTLIERS[outliers])
-    drawn = prompts.draw([seed], Stream.TEST, count=batch, dtype=np.float64)
-    return drawn.dense(torch.from_numpy(prompts.dictionary(patterns.basis(seed)))[None])[0], drawn
+from iclab.models import Linear, Mamba, Softmax
+from iclab.prompts import Patterns
 
 
-def with_random_weights(model, seed=0, scale=0.3):
-    generator = torch.Generator().manual_seed(seed)
-    model.double()
-    with torch.no_grad():
-        for parameter in model.parameters():
-            parameter.copy_(scale * torch.randn(parameter.shape, generator=generator, dtype=torch.float64))
-    return model
+class OneLayerSuite(ModelSuite):
+    def scores(self, weights, prompt):
+        return np.array([p @ weights["key"].T @ weights["query"] @ prompt[-1] for p in prompt[:-1]])
 
 
-def sigmoid(x):
-    return 1.0 / (1.0 + np.exp(-x))
+class TestMamba(OneLayerSuite):
+    def make(self):
+        return Mamba(width=WIDTH)
+
+    def by_hand(self, weights, prompt):
+        scores, gates = self.scores(weights, prompt), []
+        for i, p in enumerate(prompt[:-1]):
+            gate = sigmoid(weights["gate"] @ p)
+            for later in prompt[i + 1 :]:
+                gate *= 1.0 - sigmoid(weights["gate"] @ later)
+            gates.append(gate)
+        return sum(gates * prompt[:-1, -1] * scores), scores, gates
 
 
-def by_hand(model, tokens):
-    """Output, scores and gates by a literal double loop over (3)."""
-    weights = {name: w.detach().numpy() for name, w in model.named_parameters()}
-    outputs, all_scores, all_gates = [], [], []
-    for prompt in tokens.numpy():
-        query = prompt[-1]
-        scores = np.array([p @ weights["key"].T @ weights["query"] @ query for p in prompt])
-        gates = np.ones(len(prompt))
-        if "gate" in weights:
-            for i, p in enumerate(prompt):
-                gates[i] = sigmoid(weights["gate"] @ p)
-                for later in prompt[i + 1 :]:
-                    gates[i] *= 1.0 - sigmoid(weights["gate"] @ later)
-        if isinstance(model, Softmax):
-            scores = np.append(np.exp(scores[:-1]) / np.exp(scores[:-1]).sum(), 0.0)
-        outputs.append(sum(g * p[-1] * s for g, p, s in zip(gates, prompt, scores, strict=True)))
-        all_scores.append(scores[:-1])
-        all_gates.append(gates[:-1])
-    return np.array(outputs), np.array(all_scores), np.array(all_gates)
+class TestMambaRecurrence(TestMamba):
+    def make(self):
+        return Mamba(width=WIDTH, form="recurrence")
 
 
-@pytest.mark.parametrize("outliers", OUTLIERS)
-@pytest.mark.parametrize("length", LENGTHS)
-@pytest.mark.parametrize("name", MODELS)
-def test_forward_is_the_equation(name, length, outliers):
-    tokens, _ = prompts_of(length, outliers)
-    model = with_random_weights(MODELS[name](width=12))
-    answer = model(tokens)
-    output, scores, gates = by_hand(model, tokens)
-    np.testing.assert_allclose(answer.output.detach().numpy()[:, 0], output, atol=1e-10)
-    np.testing.assert_allclose(answer.attention.detach().numpy(), scores, atol=1e-10)
-    np.testing.assert_allclose(answer.gate.detach().numpy(), gates, atol=1e-10)
+class TestLinear(OneLayerSuite):
+    def make(self):
+        return Linear(width=WIDTH)
+
+    def by_hand(self, weights, prompt):
+        scores = self.scores(weights, prompt)
+        return sum(prompt[:-1, -1] * scores), scores, np.ones(len(scores))
+
+
+class TestSoftmax(OneLayerSuite):
+    def make(self):
+        return Softmax(width=WIDTH)
+
+    def by_hand(self, weights, prompt):
+        scores = np.exp(self.scores(weights, prompt))
+        shares = scores / scores.sum()
+        return sum(prompt[:-1, -1] * shares), shares, np.ones(len(scores))
 
 
 @pytest.mark.parametrize("outliers", OUTLIERS)
 @pytest.mark.parametrize("length", LENGTHS)
 def test_recurrence_is_the_closed_form_with_its_gradients(length, outliers):
     tokens, _ = prompts_of(length, outliers)
-    closed, recurrent = (with_random_weights(Mamba(width=12, form=form)) for form in ("closed", "recurrence"))
+    closed, recurrent = (with_random_weights(Mamba(width=WIDTH, form=form)) for form in ("closed", "recurrence"))
     for first, second in zip(closed(tokens), recurrent(tokens), strict=True):
         torch.testing.assert_close(first, second, atol=1e-10, rtol=1e-10)
     closed(tokens).output.sum().backward()
@@ -81,9 +69,9 @@ def test_recurrence_is_the_closed_form_with_its_gradients(length, outliers):
 def test_closed_form_is_the_whole_of_equation_1():
     """Run (1) as printed, with every channel of h and the discretisation as matrices; read e_{d+1}ᵀ o."""
     tokens, _ = prompts_of(7)
-    model = with_random_weights(Mamba(width=12, state_size=5))
+    model = with_random_weights(Mamba(width=WIDTH, state_size=5))
     key, query, gate = (w.detach().numpy() for w in (model.key, model.query, model.gate))
-    width, size = 12, 5
+    width, size = WIDTH, 5
     channels = np.random.default_rng(0).normal(size=(width, width))  # W: only its last column w reaches the output
     channels[:, -1] = gate
     A, eye = -np.eye(size), np.eye(size)  # noqa: N806
@@ -131,25 +119,13 @@ def paper_gradients(model, prompt, z):
 @pytest.mark.parametrize("kind", [Mamba, Linear])
 def test_gradients_are_the_papers(kind, length, outliers):
     tokens, drawn = prompts_of(length, outliers, batch=4)
-    model = with_random_weights(kind(width=12), scale=0.1)
+    model = with_random_weights(kind(width=WIDTH), scale=0.1)
     for prompt, z in zip(tokens, drawn.target[0, :, 0], strict=True):
         model.zero_grad()
         loss = 1.0 - z * model(prompt[None]).output.sum()  # the active branch of the hinge
         loss.backward()
         for name, expected in paper_gradients(model, prompt.numpy(), z).items():
             np.testing.assert_allclose(getattr(model, name).grad.numpy(), expected, atol=1e-10, err_msg=name)
-
-
-@pytest.mark.parametrize("form", ["closed", "recurrence", "linear", "softmax"])
-def test_gradients_by_finite_differences(form):
-    tokens, _ = prompts_of(5, batch=2)
-    model = with_random_weights(MODELS[form](width=12) if form in MODELS else Mamba(width=12, form=form))
-    names = [name for name, _ in model.named_parameters()]
-
-    def output(*values):
-        return torch.func.functional_call(model, dict(zip(names, values, strict=True)), (tokens,)).output
-
-    assert torch.autograd.gradcheck(output, tuple(model.parameters()))
 
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
@@ -170,22 +146,6 @@ def test_gates_stay_finite_at_length_4096(strength, dtype):
     )
     answer.output.sum().backward()
     assert all(parameter.grad.isfinite().all() for parameter in model.parameters())
-
-
-@pytest.mark.parametrize("name", MODELS)
-def test_turning_prompts_and_weights_together_changes_nothing(name):
-    tokens, _ = prompts_of(9)
-    model = with_random_weights(MODELS[name](width=12))
-    turned = with_random_weights(MODELS[name](width=12))
-    rotation, _ = torch.linalg.qr(torch.randn(11, 11, dtype=torch.float64, generator=torch.Generator().manual_seed(1)))
-    whole = torch.block_diag(rotation, torch.ones(1, 1, dtype=torch.float64))
-    with torch.no_grad():
-        turned.key.copy_(model.key @ whole.T)
-        turned.query.copy_(model.query @ whole.T)
-        if hasattr(model, "gate"):
-            turned.gate.copy_(whole @ model.gate)
-    for before, after in zip(model(tokens), turned(tokens @ whole.T), strict=True):
-        torch.testing.assert_close(before, after, atol=1e-10, rtol=1e-10)
 
 
 def test_start_is_the_papers():

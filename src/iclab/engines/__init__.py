@@ -1,6 +1,6 @@
 """Engines: train (a recipe in, weights and snapshots out) and answer prompts with the result."""
 
-from iclab.engines.engine import answers, check, tally, train, version, weights
+from iclab.engines.engine import answers, check, tally, tally_prompts, train, version, weights
 from iclab.engines.recipe import Recipe, Switch, Training, fused_obstacle, warn_beyond_theory
 from iclab.engines.reference import VERSION as REFERENCE_VERSION
 from iclab.engines.reference import stacking_obstacle
@@ -18,6 +18,7 @@ __all__ = [
     "fused_obstacle",
     "stacking_obstacle",
     "tally",
+    "tally_prompts",
     "train",
     "version",
     "warn_beyond_theory",

@@ -80,9 +80,32 @@ def tally(
         return fused.sums(trained, probe, prompts, count, at=step, draw=draw, report=report, threads=threads)
     sums: Sums = {}
     for batch, answer in answers(trained, prompts, count, at=at, step=draw, report=report):
-        for name, value in add_up(batch, answer).items():
-            sums[name] = sums[name] + value if name in sums else value
+        _add(sums, add_up(batch, answer))
     return sums
+
+
+def tally_prompts(
+    trained: Trained,
+    add_up: Callable[[PromptBatch], Sums],
+    prompts: Prompts,
+    count: int,
+    *,
+    draw: int = 0,
+    report: Report = lambda prompts: None,
+) -> Sums:
+    """Add up what the same test prompts say by themselves, without asking the model."""
+    sums: Sums = {}
+    for first in range(0, count, reference.CHUNK):
+        many = min(reference.CHUNK, count - first)
+        batch = prompts.draw(trained.seeds, Stream.TEST, step=draw, first=first, count=many)
+        _add(sums, add_up(batch))
+        report(many * len(trained.seeds))
+    return sums
+
+
+def _add(sums: Sums, more: Sums) -> None:
+    for name, value in more.items():
+        sums[name] = sums[name] + value if name in sums else value
 
 
 def _kept(trained: Trained, at: int | None) -> int:

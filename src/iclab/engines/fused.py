@@ -267,7 +267,8 @@ def sums(
             for first, job in zip(starts, jobs, strict=True):
                 totals[i] += job.result()
                 report(min(BLOCK, count - first))
-    return {name: totals[:, j] if probe == "gates" else totals[:, j, 0] for j, name in enumerate(names)}
+    shape = {"error": (-1,), "attention": (-1, 1), "gates": (-1, 1, width)}[probe]  # (seeds, layers, places)
+    return {name: totals[:, j].reshape(shape) for j, name in enumerate(names)}
 
 
 # What the columns of the kernel's sums are; the names are those of the probes.

@@ -11,6 +11,9 @@ from torch import nn
 
 from iclab.description import Code, Description, InputError
 from iclab.models.answer import Answer, as_answer, combine
+from iclab.models.deep_linear import DeepLinear
+from iclab.models.deep_mamba import DeepMamba
+from iclab.models.deep_softmax import DeepSoftmax
 from iclab.models.linear import Linear
 from iclab.models.mamba import Mamba
 from iclab.models.softmax import Softmax
@@ -18,7 +21,14 @@ from iclab.models.softmax import Softmax
 VERSION = 1
 """Part of every cell's hash: bump it when the same weights give another output, or start elsewhere."""
 
-MODELS: dict[str, type[nn.Module]] = {"mamba": Mamba, "linear": Linear, "softmax": Softmax}
+MODELS: dict[str, type[nn.Module]] = {
+    "mamba": Mamba,
+    "linear": Linear,
+    "softmax": Softmax,
+    "deep-mamba": DeepMamba,
+    "deep-linear": DeepLinear,
+    "deep-softmax": DeepSoftmax,
+}
 """The built-in architectures by name."""
 
 
@@ -70,8 +80,10 @@ class Model(Description):
             if isinstance(value, float) and not math.isfinite(value):
                 raise ValueError(f"model.options.{option} = {value}: must be finite")
         if isinstance(info.data["name"], str):
+            heads = defaults.get("heads")
+            width = 1 + heads if isinstance(heads, int) and heads > 0 else 4  # a size that any options fit
             try:
-                MODELS[info.data["name"]](width=4, **defaults)
+                MODELS[info.data["name"]](width=width, **defaults)
             except (TypeError, RuntimeError) as error:
                 raise ValueError(f"model.options = {options}: {str(error).splitlines()[0]}") from None
         return defaults
@@ -96,6 +108,8 @@ class Model(Description):
         arguments = {name: value for name, value in given.items() if name in accepted} | self.options
         try:
             module = factory(**arguments)
+        except InputError as error:
+            raise InputError(f"model = {self.label}: {error}") from None
         except (TypeError, ValueError, RuntimeError) as error:
             reason = f"{type(error).__name__}: {error}".splitlines()[0]
             raise InputError(f"model = {self.label}: cannot be built with {arguments} ({reason})") from error
@@ -111,4 +125,17 @@ def _factory(name: str | Code) -> Any:
     return MODELS[name] if isinstance(name, str) else name.load()
 
 
-__all__ = ["MODELS", "VERSION", "Answer", "Linear", "Mamba", "Model", "Softmax", "as_answer", "combine"]
+__all__ = [
+    "MODELS",
+    "VERSION",
+    "Answer",
+    "DeepLinear",
+    "DeepMamba",
+    "DeepSoftmax",
+    "Linear",
+    "Mamba",
+    "Model",
+    "Softmax",
+    "as_answer",
+    "combine",
+]

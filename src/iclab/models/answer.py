@@ -20,9 +20,10 @@ class Answer(NamedTuple):
     output: Tensor
     """(batch, w) F, one number for each number in a label."""
     attention: Tensor | None = None
-    """(batch, l) score of each example: p_iᵀ W_Bᵀ W_C p_query, or its softmax."""
+    """(batch, layers, l) score of each example, p_iᵀ W_Bᵀ W_C p_query, or its softmax; a model may leave one layer's
+    axis out."""
     gate: Tensor | None = None
-    """(batch, l) G of each example; 1 where the model has none."""
+    """(batch, layers, l) G of each example's label, seen from the query; 1 where the model has none."""
 
 
 def combine(answers: Sequence[Answer], how: Callable[[list[Tensor]], Tensor]) -> Answer:
@@ -38,6 +39,9 @@ def as_answer(returned: Answer | Tensor, batch: int, label_width: int) -> Answer
     """Accept what a model returned: an `Answer`, or a tensor (batch,) or (batch, w) as users' modules do."""
     answer = returned if isinstance(returned, Answer) else Answer(returned)
     output = answer.output
+    answer = answer._replace(
+        attention=_by_layer("attention", answer.attention, batch), gate=_by_layer("gate", answer.gate, batch)
+    )
     if not isinstance(output, torch.Tensor):
         raise InputError(f"model output = {type(output).__name__}: must be a tensor of shape ({batch}, {label_width})")
     if output.shape == (batch,) and label_width == 1:
@@ -47,3 +51,12 @@ def as_answer(returned: Answer | Tensor, batch: int, label_width: int) -> Answer
             f"model output shape = {tuple(output.shape)}: must be ({batch}, {label_width}), one row for each prompt"
         )
     return answer
+
+
+def _by_layer(name: str, part: Tensor | None, batch: int) -> Tensor | None:
+    """Give what one layer did the axis of layers."""
+    if part is None or (part.dim() == 3 and part.shape[0] == batch):
+        return part
+    if part.dim() == 2 and part.shape[0] == batch:
+        return part.unsqueeze(1)
+    raise InputError(f"model {name} shape = {tuple(part.shape)}: must be ({batch}, l) or ({batch}, layers, l)")

@@ -60,10 +60,9 @@ class Mamba(nn.Module):
 
         Rotating the patterns thus rotates w with them, and changes nothing that the model computes.
         """
-        w = initial_gate(basis.directions.shape, seed)
-        whole = np.append(w.inside @ basis.directions + w.outside(basis), w.label)
+        w = initial_gate(basis.directions.shape, seed).whole(basis)
         with torch.no_grad():
-            self.gate.copy_(torch.from_numpy(whole))
+            self.gate.copy_(torch.from_numpy(w))
 
     def forward(self, tokens: Tensor) -> Answer:
         """Answer prompts (batch, l + 1, d + 1)."""
@@ -103,18 +102,25 @@ class InitialGate(NamedTuple):
     label: float
     """Its coordinate at the label."""
     seed: int
+    number: int
 
     def outside(self, basis: Basis) -> NDArray[np.float64]:
         """Return its part orthogonal to the patterns, (d,)."""
         dimension = basis.directions.shape[1]
-        return basis.outside(normals(self.seed, Stream.WEIGHTS, (dimension,), slot=1)) / np.sqrt(dimension + 1)
+        drawn = normals(self.seed, Stream.WEIGHTS, (dimension,), slot=3 * self.number + 1)
+        return basis.outside(drawn) / np.sqrt(dimension + 1)
+
+    def whole(self, basis: Basis) -> NDArray[np.float64]:
+        """Return all of it, (d + 1,)."""
+        return np.append(self.inside @ basis.directions + self.outside(basis), self.label)
 
 
-def initial_gate(shape: tuple[int, ...], seed: int) -> InitialGate:
-    """Draw w⁽⁰⁾ for D patterns in d dimensions, ``shape`` = (D, d)."""
+def initial_gate(shape: tuple[int, ...], seed: int, number: int = 0) -> InitialGate:
+    """Draw w⁽⁰⁾ for D patterns in d dimensions, ``shape`` = (D, d); ``number`` tells several gates apart."""
     scale = 1.0 / np.sqrt(shape[1] + 1)
-    inside = normals(seed, Stream.WEIGHTS, (shape[0],), slot=0) * scale
-    return InitialGate(inside, float(normals(seed, Stream.WEIGHTS, (1,), slot=2)[0] * scale), seed)
+    inside = normals(seed, Stream.WEIGHTS, (shape[0],), slot=3 * number) * scale
+    label = normals(seed, Stream.WEIGHTS, (1,), slot=3 * number + 2)[0] * scale
+    return InitialGate(inside, float(label), seed, number)
 
 
 def diagonal(width: int, state_size: int | None, init_scale: float) -> nn.Parameter:

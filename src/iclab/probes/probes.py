@@ -6,17 +6,17 @@ A probe adds up sums over prompts, chunk by chunk, so that millions of prompts c
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from iclab.description import InputError
-from iclab.engines import Report, Trained, tally
+from iclab.engines import Report, Trained, tally, tally_prompts
 from iclab.models import Answer
 from iclab.prompts import PromptBatch, Prompts
 
-VERSION = 1
+VERSION = 2
 """Part of every measurement cell's hash: bump it when the same weights measure otherwise."""
 
 Row = dict[str, Any]
@@ -25,8 +25,17 @@ Sums = dict[str, NDArray[np.float64]]
 
 def error_sums(batch: PromptBatch, answer: Answer) -> Sums:
     """Count right, wrong, tied and NaN answers, and add up the hinge loss; shape (seeds,)."""
-    margin = batch.target.astype(np.float64) * answer.output.double().cpu().numpy()  # z·F, (S, B, w)
-    hinge = np.maximum(0.0, 1.0 - margin).mean(-1)
+    return _margin_sums(batch.target.astype(np.float64) * answer.output.double().cpu().numpy())
+
+
+def vote_sums(batch: PromptBatch) -> Sums:
+    """The same for a plain vote of the labels shown by examples that share the query's pattern."""
+    shown = batch.labels[..., :-1, :].astype(np.float64)  # (S, B, l, w)
+    return _margin_sums(batch.target * (shown * batch.same_pattern[..., None]).sum(-2))
+
+
+def _margin_sums(margin: NDArray[np.float64]) -> Sums:
+    hinge = np.maximum(0.0, 1.0 - margin).mean(-1)  # margin is z·F, (S, B, w)
     worst = margin.min(-1)  # a prompt is right when every number of its label is; NaN stays NaN
     return {
         "prompts": np.full(margin.shape[0], float(margin.shape[1])),
@@ -60,12 +69,13 @@ def error_rows(seeds: tuple[int, ...], sums: Sums) -> list[Row]:
 
 
 def attention_sums(batch: PromptBatch, answer: Answer) -> Sums:
-    """Add up attention on examples that share the query's pattern, and on the others; shape (seeds,)."""
-    scores = _inside(answer.attention, "attention")  # (S, B, l)
-    same = (scores * batch.same_pattern).sum(-1)
-    other = (scores * ~batch.same_pattern).sum(-1)
+    """Add up attention on examples that share the query's pattern, and on the others; shape (seeds, layers)."""
+    scores = _inside(answer.attention, "attention")  # (S, B, layers, l)
+    shared = batch.same_pattern[:, :, None]
+    same = (scores * shared).sum(-1)
+    other = (scores * ~shared).sum(-1)
     return {
-        "prompts": np.full(scores.shape[0], float(scores.shape[1])),
+        "prompts": np.full((scores.shape[0], scores.shape[2]), float(scores.shape[1])),
         "same": same.sum(1),
         "other": other.sum(1),
         "same_squares": (same**2).sum(1),
@@ -74,23 +84,25 @@ def attention_sums(batch: PromptBatch, answer: Answer) -> Sums:
 
 
 def attention_rows(seeds: tuple[int, ...], sums: Sums) -> list[Row]:
-    """One row a seed: mean attention mass on same-pattern and other examples (M Corollary 1), with standard errors."""
+    """A row a seed and layer: mean attention mass on same-pattern and other examples (M Corollary 1)."""
     rows = []
     for i, seed in enumerate(seeds):
-        n = sums["prompts"][i]
-        row: Row = {"seed": seed, "prompts": int(n)}
-        for kind in ("same", "other"):
-            mean = sums[kind][i] / n
-            row[kind] = float(mean)
-            row[f"{kind}_standard_error"] = float(np.sqrt(max(0.0, sums[f"{kind}_squares"][i] / n - mean**2) / n))
-        rows.append(row)
+        for layer, n in enumerate(sums["prompts"][i]):
+            row: Row = {"seed": seed, "layer": layer + 1, "prompts": int(n)}
+            for kind in ("same", "other"):
+                mean = sums[kind][i, layer] / n
+                variance = max(0.0, sums[f"{kind}_squares"][i, layer] / n - mean**2)
+                row[kind] = float(mean)
+                row[f"{kind}_standard_error"] = float(np.sqrt(variance / n))
+            rows.append(row)
     return rows
 
 
 def gate_sums(batch: PromptBatch, answer: Answer) -> Sums:
-    """Add up gates by distance from the query and, for clean examples, by rank among the clean; (seeds, l)."""
-    gates = _inside(answer.gate, "gates")[..., ::-1]  # (S, B, l), nearest example first
-    outlier = batch.outlier[..., ::-1]
+    """Add up gates by distance from the query and, for clean examples, by rank among the clean; (seeds, layers, l)."""
+    gates = _inside(answer.gate, "gates")[..., ::-1]  # (S, B, layers, l), nearest example first
+    seeds, _, layers, length = gates.shape
+    outlier = np.broadcast_to(batch.outlier[:, :, None, ::-1], gates.shape)
     clean = ~outlier
     sums = {
         "clean_count": clean.sum(1).astype(float),
@@ -99,22 +111,24 @@ def gate_sums(batch: PromptBatch, answer: Answer) -> Sums:
         "outlier": (gates * outlier).sum(1),
     }
     rank = np.cumsum(clean, axis=-1) - 1  # h(j) of M Corollary 2: j-th nearest clean example
-    cells = np.broadcast_to(np.arange(len(gates))[:, None, None], rank.shape)[clean], rank[clean]
+    cell = np.arange(seeds)[:, None, None, None] * layers + np.arange(layers)[:, None]  # which (seed, layer)
+    flat = (cell * length + rank)[clean]
     for name, values in (("rank_count", None), ("rank", gates[clean])):
-        flat = np.ravel_multi_index(cells, (gates.shape[0], gates.shape[2]))
-        counted = np.bincount(flat, weights=values, minlength=gates.shape[0] * gates.shape[2])
-        sums[name] = counted.reshape(gates.shape[0], gates.shape[2]).astype(float)
+        counted = np.bincount(flat, weights=values, minlength=seeds * layers * length)
+        sums[name] = counted.reshape(seeds, layers, length).astype(float)
     return sums
 
 
 def gate_rows(seeds: tuple[int, ...], sums: Sums) -> list[Row]:
-    """Rows of mean gate by seed, kind and place: ``clean`` and ``outlier`` by distance, ``clean_rank`` by rank."""
+    """Rows of mean gate by seed, layer, kind and place: ``clean``, ``outlier`` by distance, ``clean_rank`` by rank."""
     rows = []
     for kind, key in (("clean", "clean"), ("outlier", "outlier"), ("clean_rank", "rank")):
         for i, seed in enumerate(seeds):
-            for place, (total, n) in enumerate(zip(sums[key][i], sums[f"{key}_count"][i], strict=True)):
-                mean = float(total / n) if n else None  # no such example was seen there
-                rows.append({"seed": seed, "kind": kind, "place": place + 1, "examples": int(n), "gate": mean})
+            for layer, (totals, counts) in enumerate(zip(sums[key][i], sums[f"{key}_count"][i], strict=True)):
+                for place, (total, n) in enumerate(zip(totals, counts, strict=True)):
+                    where = {"seed": seed, "layer": layer + 1, "kind": kind, "place": place + 1}
+                    mean = float(total / n) if n else None  # no such example was seen there
+                    rows.append({**where, "examples": int(n), "gate": mean})
     return rows
 
 
@@ -124,20 +138,27 @@ def _inside(value: Any, name: str) -> NDArray[np.float64]:
     return value.double().cpu().numpy()
 
 
-PROBES: dict[str, tuple[Callable[[PromptBatch, Answer], Sums], Callable[[tuple[int, ...], Sums], list[Row]]]] = {
-    "error": (error_sums, error_rows),
-    "attention": (attention_sums, attention_rows),
-    "gates": (gate_sums, gate_rows),
-}
-"""Each probe's two halves: sums over a chunk of prompts, and rows from all sums."""
+class Probe(NamedTuple):
+    """What to add up over a chunk of prompts, and how rows are made of all sums."""
+
+    sums: Callable[[PromptBatch, Answer], Sums] | None
+    """None where the model is not asked: ``prompt_sums`` then looks at the prompts alone."""
+    rows: Callable[[tuple[int, ...], Sums], list[Row]]
+    columns: tuple[str, ...]
+    """What rows hold besides seed and ``diverged``: all null where a seed diverged."""
+    prompt_sums: Callable[[PromptBatch], Sums] | None = None
 
 
-COLUMNS: dict[str, tuple[str, ...]] = {
-    "error": ("prompts", "right", "wrong", "ties", "nans", "error", "hinge", "hinge_standard_error"),
-    "attention": ("prompts", "same", "same_standard_error", "other", "other_standard_error"),
-    "gates": ("kind", "place", "examples", "gate"),
+_ERROR = ("prompts", "right", "wrong", "ties", "nans", "error", "hinge", "hinge_standard_error")
+_ATTENTION = ("layer", "prompts", "same", "same_standard_error", "other", "other_standard_error")
+
+PROBES: dict[str, Probe] = {
+    "error": Probe(error_sums, error_rows, _ERROR),
+    "attention": Probe(attention_sums, attention_rows, _ATTENTION),
+    "gates": Probe(gate_sums, gate_rows, ("layer", "kind", "place", "examples", "gate")),
+    "vote": Probe(None, error_rows, _ERROR, vote_sums),
 }
-"""What each probe's rows hold besides seed and ``diverged``: all null where a seed diverged."""
+"""``vote`` is a yardstick: the error of a plain vote of same-pattern examples on the same prompts."""
 
 
 def measure(
@@ -155,7 +176,7 @@ def measure(
 
     Args:
         trained: the seeds to measure.
-        probe: ``error``, ``attention`` or ``gates``.
+        probe: ``error``, ``attention``, ``gates`` or ``vote``.
         prompts: what to test on; the patterns must be those of the training.
         count: test prompts for each seed, every seed its own.
         at: measure the weights after this many steps; by default the last.
@@ -169,12 +190,16 @@ def measure(
         raise InputError(f"count = {count}: must be at least 1")
     if prompts.patterns != trained.training.prompts.patterns:
         raise InputError("prompts.patterns: must be those of the training prompts; only the rest may shift")
+    kind = PROBES[probe]
+    if kind.prompt_sums is not None:  # whatever became of the model
+        sums = tally_prompts(trained, kind.prompt_sums, prompts, count, draw=draw, report=report)
+        return [row | {"diverged": False} for row in kind.rows(trained.seeds, sums)]
+    assert kind.sums is not None
     step = trained.training.recipe.steps if at is None else at
     lost = [s for s, d in zip(trained.seeds, trained.diverged_at, strict=True) if 0 <= d <= step]
-    rows: list[Row] = [dict.fromkeys(COLUMNS[probe]) | {"seed": seed, "diverged": True} for seed in lost]
+    rows: list[Row] = [dict.fromkeys(kind.columns) | {"seed": seed, "diverged": True} for seed in lost]
     if len(lost) < len(trained.seeds):
         alive = trained.select(tuple(seed for seed in trained.seeds if seed not in lost))
-        add_up, rows_from = PROBES[probe]
-        sums = tally(alive, probe, add_up, prompts, count, at=step, draw=draw, report=report, threads=threads)
-        rows += [row | {"diverged": False} for row in rows_from(alive.seeds, sums)]
+        sums = tally(alive, probe, kind.sums, prompts, count, at=step, draw=draw, report=report, threads=threads)
+        rows += [row | {"diverged": False} for row in kind.rows(alive.seeds, sums)]
     return sorted(rows, key=lambda row: trained.seeds.index(row["seed"]))

@@ -1,0 +1,149 @@
+"""A stack of layers: what `deep-mamba`, `deep-linear` and `deep-softmax` share.
+
+Code name → paper:  key W_B (W_K),  query W_C (W_Q),  value W_V,  output W_O,  init_scale δ,  stream P of a layer.
+
+The paper draws results from models of three layers and does not define them. Here layer k reads the stream P⁽ᵏ⁾ of
+all l + 1 tokens, writes a new token at every position, and the next layer reads those:
+
+    Q⁽ᵏ⁾ = norm(P⁽ᵏ⁾),     P⁽ᵏ⁺¹⁾ = mix(Q⁽ᵏ⁾)   or, with a residual stream,   P⁽ᵏ⁾ + mix(Q⁽ᵏ⁾),
+    F(Ψ; P) = the label's coordinate of the query's token in P⁽ᴷ⁾.
+
+Each architecture is its ``mix``. With one layer, one head and no norm the stack is the one-layer model.
+
+Heads cut the d coordinates of keys, queries and values into equal slices. A head's value also holds the label,
+
+    mix(Q)_i = Σ_h W_O,h Σ_j weight_h(i, j) W_V,h q_j,
+
+and W_V, W_O start as that cut and its inverse, so that at the start all heads together are the single head. Without
+W_V and W_O heads of linear attention are one: Σ_h q_jᵀ W_B,hᵀ W_C,h q_i = q_jᵀ (Σ_h W_B,hᵀ W_C,h) q_i.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from typing import Literal, NamedTuple
+
+import torch
+from torch import Tensor, nn
+
+from iclab.description import InputError
+from iclab.models.answer import Answer
+from iclab.models.mamba import diagonal
+
+Norm = Literal["none", "rms"]
+Sees = Literal["all", "past", "context"]
+
+
+class Mixed(NamedTuple):
+    """What a layer hands on: values for the last n positions, and how the query came by its own."""
+
+    values: Tensor
+    """(batch, heads, n, channels)"""
+    attention: Tensor
+    """(batch, l) of the query on each example."""
+    gate: Tensor
+    """(batch, l) of each example's label, seen from the query."""
+
+
+class Deep(nn.Module, ABC):
+    """The stack; a subclass says how a layer mixes tokens."""
+
+    def __init__(
+        self,
+        width: int,
+        layers: int,
+        heads: int,
+        values: bool | None,
+        residual: bool,
+        norm: Norm,
+        init_scale: float,
+    ) -> None:
+        super().__init__()
+        dimension = width - 1
+        for name, count in (("layers", layers), ("heads", heads)):
+            if not isinstance(count, int) or isinstance(count, bool) or count < 1:
+                raise InputError(f"{name} = {count!r}: must be a whole number of at least 1")
+        if dimension % heads:
+            raise InputError(f"heads = {heads}: must divide the dimension {dimension}")
+        if norm not in ("none", "rms"):
+            raise InputError(f"norm = {norm!r}: must be none or rms")
+        if values is False and heads > 1:
+            raise InputError(f"values = False: {heads} heads need values of their own, or they are one")
+        self.layers, self.heads, self.residual, self.norm = layers, heads, residual, norm
+        self.slice = dimension // heads
+        start = diagonal(width, None, init_scale).detach().unflatten(0, (heads, self.slice))
+        self.key = nn.Parameter(start.repeat(layers, 1, 1, 1))  # (layers, heads, d / heads, d + 1)
+        self.query = nn.Parameter(start.repeat(layers, 1, 1, 1))
+        self.value: nn.Parameter | None = None
+        self.output: nn.Parameter | None = None
+        if heads > 1 if values is None else values:
+            cut = torch.zeros(heads, self.slice + 1, width)
+            cut[:, :-1] = torch.eye(dimension, width).unflatten(0, (heads, self.slice))
+            cut[:, -1, -1] = 1.0  # every head carries the label, and they add up
+            self.value = nn.Parameter(cut.repeat(layers, 1, 1, 1))  # (layers, heads, d / heads + 1, d + 1)
+            self.output = nn.Parameter(cut.mT.repeat(layers, 1, 1, 1))
+
+    @abstractmethod
+    def mix(self, layer: int, tokens: Tensor, count: int, label_only: bool) -> Mixed:
+        """Mix the tokens (batch, l + 1, d + 1) for the last ``count`` positions; perhaps only the label's channel."""
+
+    def forward(self, tokens: Tensor) -> Answer:
+        """Answer prompts (batch, l + 1, d + 1); attention and gates come for every layer, (batch, layers, l)."""
+        stream, attention, gates = tokens, [], []
+        for layer in range(self.layers):
+            last = layer == self.layers - 1  # there only the query's label is ever read
+            mixed = self.mix(layer, self._normed(stream), 1 if last else tokens.shape[1], last)
+            new = self._merged(layer, mixed.values)  # (batch, n, d + 1 or 1)
+            kept = stream[:, -1:, -1:] if last else stream
+            stream = kept + new if self.residual else new
+            attention.append(mixed.attention)
+            gates.append(mixed.gate)
+        return Answer(stream[:, -1, -1:], torch.stack(attention, 1), torch.stack(gates, 1))
+
+    def _normed(self, stream: Tensor) -> Tensor:
+        if self.norm == "none":
+            return stream
+        return stream * torch.rsqrt(stream.square().mean(-1, keepdim=True) + 1e-6)
+
+    def scores(self, layer: int, tokens: Tensor, count: int) -> Tensor:
+        """q_jᵀ W_Bᵀ W_C q_i for the last ``count`` positions i and all j, (batch, heads, n, l + 1)."""
+        joint = self.query[layer].mT @ self.key[layer]  # (heads, d + 1, d + 1)
+        read = project(tokens[:, -count:], joint.mT.flatten(0, 1))  # (batch, n, heads · (d + 1))
+        read = read.unflatten(-1, (self.heads, -1)).flatten(1, 2)  # (batch, n · heads, d + 1)
+        scores = read @ tokens.mT
+        return scores.unflatten(1, (count, self.heads)).transpose(1, 2)
+
+    def values(self, layer: int, tokens: Tensor, label_only: bool) -> Tensor:
+        """W_V q_j by head, (batch, heads, l + 1, channels); the label is the last channel."""
+        if self.value is None:
+            return tokens[:, None, :, -1:] if label_only else tokens[:, None]
+        return project(tokens, self.value[layer].flatten(0, 1)).unflatten(-1, (self.heads, -1)).transpose(1, 2)
+
+    def _merged(self, layer: int, values: Tensor) -> Tensor:
+        """Σ_h W_O,h of each head's values, (batch, n, d + 1)."""
+        if self.output is None:
+            return values.squeeze(1)
+        matrix = self.output[layer].transpose(0, 1).flatten(1)  # (d + 1, heads · channels)
+        return project(values.transpose(1, 2).flatten(2), matrix)
+
+
+def project(tokens: Tensor, matrix: Tensor) -> Tensor:
+    """Multiply every token (batch, n, a) by a matrix (b, a), in one product for all: (batch, n, b)."""
+    return (tokens.flatten(0, 1) @ matrix.mT).unflatten(0, tokens.shape[:2])
+
+
+def visible(sees: Sees, count: int, tokens: Tensor) -> Tensor | None:
+    """Which tokens j the last ``count`` positions i may look at, (n, l + 1); None where all may be."""
+    if sees == "all":
+        return None
+    length = tokens.shape[1]
+    j = torch.arange(length, device=tokens.device)
+    if sees == "context":
+        return (j < length - 1).expand(count, length)
+    return j <= j[-count:, None]
+
+
+def check_sees(sees: str) -> None:
+    """Refuse a word that `visible` does not know."""
+    if sees not in ("all", "past", "context"):
+        raise InputError(f"sees = {sees!r}: must be all, past or context")

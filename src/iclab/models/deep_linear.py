@@ -1,0 +1,57 @@
+"""Layers of linear attention (M §4.2, B.1); the stack around them, and its letters, are in `iclab.models.deep`.
+
+    mix(Q)_i = c Σ_j q_j q_jᵀ W_Bᵀ W_C q_i,     c = 1/l or 1,
+
+over all j, over j ≤ i (``past``), or over the examples alone (``context``). Whether the paper divides by l, or lets
+positions look ahead, it does not say.
+"""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+
+from iclab.models.deep import Deep, Mixed, Norm, Sees, check_sees, visible
+
+
+class DeepLinear(Deep):
+    """A linear Transformer of several layers.
+
+    Args:
+        width: d + 1, the length of a token.
+        layers: how many.
+        heads: into how many slices keys and values are cut; must divide d.
+        values: whether W_V and W_O are there; by default only with several heads.
+        residual: whether a layer adds to the stream or replaces it.
+        norm: ``rms`` divides each token by its root mean square before a layer reads it.
+        divide: whether attention is divided by l.
+        sees: ``all``, ``past`` or ``context``.
+        init_scale: δ, the first d diagonal entries of W_B and W_C.
+    """
+
+    def __init__(
+        self,
+        width: int,
+        layers: int = 3,
+        heads: int = 1,
+        values: bool | None = None,
+        residual: bool = True,
+        norm: Norm = "none",
+        divide: bool = True,
+        sees: Sees = "all",
+        init_scale: float = 0.2,
+    ) -> None:
+        super().__init__(width, layers, heads, values, residual, norm, init_scale)
+        check_sees(sees)
+        self.divide, self.sees = divide, sees
+
+    def mix(self, layer: int, tokens: Tensor, count: int, label_only: bool) -> Mixed:
+        """Weigh values by their scores."""
+        scores = self.scores(layer, tokens, count)
+        if self.divide:
+            scores = scores / max(tokens.shape[1] - 1, 1)
+        mask = visible(self.sees, count, tokens)
+        if mask is not None:
+            scores = scores * mask
+        attention = scores[:, :, -1, :-1].sum(1)
+        return Mixed(scores @ self.values(layer, tokens, label_only), attention, torch.ones_like(attention))

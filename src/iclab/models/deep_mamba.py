@@ -1,0 +1,119 @@
+"""Layers of Mamba, M (89)–(90); the stack around them, and its letters, are in `iclab.models.deep`.
+
+Code name → paper:  gate W (a row for each channel) or w (one for all).
+
+    mix(Q)_i = Σ_{j ≤ i} (G_{j,i}(W) ⊙ q_j) q_jᵀ W_Bᵀ W_C q_i,                                          (89)
+    G_{j,i}(W) = σ(Wᵀq_j) ⊙ Π_{j < k ≤ i} (1 − σ(Wᵀq_k)),                                               (90)
+
+with W ∈ R^{d0×d0}, a gate for each channel, or one gate w for all of them. It unrolls, position by position,
+
+    h_i = (1 − σ(Wᵀq_i)) ⊙ h_{i−1} + (σ(Wᵀq_i) ⊙ q_i) (W_B q_i)ᵀ,     mix(Q)_i = h_i W_C q_i.           (88)
+
+Not here: the convolution, the skip connection and the output gate of the full Mamba block, as in the paper.
+"""
+
+from __future__ import annotations
+
+from typing import Literal
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from iclab.description import InputError
+from iclab.models.deep import Deep, Mixed, Norm, project
+from iclab.models.mamba import initial_gate, product_gates
+from iclab.prompts.patterns import Basis
+
+
+class DeepMamba(Deep):
+    """A Mamba of several layers.
+
+    Args:
+        width: d + 1, the length of a token.
+        layers: how many.
+        heads: into how many slices keys and values are cut; must divide d. Each head has a gate of its own.
+        values: whether W_V and W_O are there; by default only with several heads.
+        residual: whether a layer adds to the stream or replaces it.
+        norm: ``rms`` divides each token by its root mean square before a layer reads it.
+        gating: one ``scalar`` gate a head, or one for each ``channel`` of its value.
+        init_scale: δ, the first d diagonal entries of W_B and W_C.
+        form: ``parallel`` or ``recurrence``; the same function, the second one slower.
+    """
+
+    def __init__(
+        self,
+        width: int,
+        layers: int = 3,
+        heads: int = 1,
+        values: bool | None = None,
+        residual: bool = True,
+        norm: Norm = "rms",
+        gating: Literal["scalar", "channel"] = "scalar",
+        init_scale: float = 0.2,
+        form: Literal["parallel", "recurrence"] = "parallel",
+    ) -> None:
+        super().__init__(width, layers, heads, values, residual, norm, init_scale)
+        if gating not in ("scalar", "channel"):
+            raise InputError(f"gating = {gating!r}: must be scalar or channel")
+        if form not in ("parallel", "recurrence"):
+            raise InputError(f"form = {form!r}: must be parallel or recurrence")
+        self.form = form
+        channels = 1 if gating == "scalar" else width if self.value is None else self.slice + 1
+        self.gate = nn.Parameter(torch.zeros(layers, heads, channels, width))
+
+    def initialise(self, basis: Basis, seed: int) -> None:
+        """Draw every gate as `Mamba` draws its one: w ~ N(0, I/(d + 1)), turning with the patterns.
+
+        The label's channel of the first layer comes first, so that one layer starts as the one-layer model.
+        """
+        rows = self.gate.detach().flip(2).flatten(0, 2)
+        drawn = [torch.from_numpy(initial_gate(basis.directions.shape, seed, i).whole(basis)) for i in range(len(rows))]
+        with torch.no_grad():
+            self.gate.copy_(torch.stack(drawn).view(self.gate.shape).flip(2))
+
+    def mix(self, layer: int, tokens: Tensor, count: int, label_only: bool) -> Mixed:
+        """Weigh values by scores times gates."""
+        values = self.values(layer, tokens, label_only)  # (batch, heads, l + 1, channels)
+        gate = self.gate[layer][:, -values.shape[-1] :]  # (heads, channels or 1, d + 1)
+        logits = project(tokens, gate.flatten(0, 1)).mT.unflatten(1, gate.shape[:2])  # (batch, heads, channels, l + 1)
+        if self.form == "recurrence":
+            return self._recurrence(layer, tokens, count, values, logits)
+        scores = self.scores(layer, tokens, count)  # (batch, heads, n, l + 1)
+        gates = gate_matrix(logits, count)  # (batch, heads, channels, n, l + 1)
+        if gates.shape[2] == 1:
+            mixed = (scores * gates.squeeze(2)) @ values
+        else:
+            mixed = ((scores.unsqueeze(2) * gates) @ values.mT.unsqueeze(-1)).squeeze(-1).mT
+        return Mixed(mixed, scores[:, :, -1, :-1].sum(1), gates[:, :, -1, -1, :-1].mean(1))
+
+    def _recurrence(self, layer: int, tokens: Tensor, count: int, values: Tensor, logits: Tensor) -> Mixed:
+        """Run (88) from h_0 = 0, carrying the whole state (batch, heads, channels, d / heads)."""
+        heads, size = self.key.shape[1:3]
+        keys, queries = (
+            project(tokens, weight[layer].flatten(0, 1)).unflatten(-1, (heads, size)).transpose(1, 2)
+            for weight in (self.key, self.query)
+        )  # (batch, heads, l + 1, d / heads)
+        delta = F.softplus(logits)  # Δ_i
+        decay, inflow = torch.exp(-delta), -torch.expm1(-delta)  # 1 − σ and σ
+        state = torch.zeros_like(values[:, :, 0, :, None] * keys[:, :, 0, None, :])
+        outputs = []
+        for i in range(tokens.shape[1]):
+            enters = (inflow[..., i] * values[:, :, i]).unsqueeze(-1) * keys[:, :, i].unsqueeze(-2)
+            state = state * decay[..., i, None] + enters
+            outputs.append((state * queries[:, :, i].unsqueeze(-2)).sum(-1))
+        scores = (keys @ queries[:, :, -1].unsqueeze(-1)).squeeze(-1)  # of the query, (batch, heads, l + 1)
+        gates = product_gates(logits[:, :, -1]).exp()
+        return Mixed(torch.stack(outputs[-count:], 2), scores[..., :-1].sum(1), gates[..., :-1].mean(1))
+
+
+def gate_matrix(logits: Tensor, count: int) -> Tensor:
+    """G_{j,i} for the last ``count`` positions i, (…, n, l + 1), from Wᵀq, (…, l + 1); 0 where j comes after i.
+
+    In logarithms, log σ(s_j) + Σ_{j < k ≤ i} log(1 − σ(s_k)), the sum as a difference that is never positive: however
+    long the prompt, nothing overflows, and what fades to 0 does so with a gradient of 0.
+    """
+    gone = F.logsigmoid(-logits).cumsum(-1)
+    logs = gone[..., -count:, None] + (F.logsigmoid(logits) - gone).unsqueeze(-2)
+    j = torch.arange(logits.shape[-1], device=logits.device)
+    return logs.masked_fill(j > j[-count:, None], -torch.inf).exp()

@@ -1,0 +1,42 @@
+"""Layers of softmax attention (M B.1); the stack around them, and its letters, are in `iclab.models.deep`.
+
+    mix(Q)_i = Σ_j softmax_j(q_jᵀ W_Bᵀ W_C q_i) q_j,
+
+over the examples alone (``context``, as in T (2)), over all j, or over j ≤ i (``past``). Scores are not divided by √d.
+"""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+
+from iclab.models.deep import Deep, Mixed, Norm, Sees, check_sees, visible
+
+
+class DeepSoftmax(Deep):
+    """Softmax attention of several layers; arguments as for `DeepLinear`."""
+
+    def __init__(
+        self,
+        width: int,
+        layers: int = 3,
+        heads: int = 1,
+        values: bool | None = None,
+        residual: bool = True,
+        norm: Norm = "rms",
+        sees: Sees = "context",
+        init_scale: float = 0.2,
+    ) -> None:
+        super().__init__(width, layers, heads, values, residual, norm, init_scale)
+        check_sees(sees)
+        self.sees = sees
+
+    def mix(self, layer: int, tokens: Tensor, count: int, label_only: bool) -> Mixed:
+        """Weigh values by the softmax of their scores; the attention returned is its mean over heads."""
+        scores = self.scores(layer, tokens, count)
+        mask = visible(self.sees, count, tokens)
+        if mask is not None:
+            scores = scores.masked_fill(~mask, -torch.inf)
+        weights = torch.softmax(scores, -1)
+        attention = weights[:, :, -1, :-1].mean(1)
+        return Mixed(weights @ self.values(layer, tokens, label_only), attention, torch.ones_like(attention))

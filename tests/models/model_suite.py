@@ -1,0 +1,118 @@
+"""One suite of tests that every architecture inherits, in float64 unless said otherwise."""
+
+import numpy as np
+import pytest
+import torch
+from torch.func import functional_call
+
+from iclab.engines.ensemble import OneByOne, Stacked
+from iclab.models import as_answer
+from iclab.prompts import Outliers, Patterns, Prompts, Stream
+
+WIDTH = 13
+LENGTHS = [1, 2, 7, 20]
+OUTLIERS = {"none": Outliers(), "one": Outliers(count=1), "all": Outliers(fraction=1.0), "some": Outliers(fraction=0.5)}
+
+
+def prompts_of(length, outliers="some", batch=3, seed=0):
+    """Dense prompts (batch, length + 1, 13), and what they were made of."""
+    patterns = Patterns(dimension=WIDTH - 1, relevant=4, irrelevant=3, outlier=2)
+    prompts = Prompts(patterns=patterns, context_length=length, outliers=OUTLIERS[outliers])
+    drawn = prompts.draw([seed], Stream.TEST, count=batch, dtype=np.float64)
+    return drawn.dense(torch.from_numpy(prompts.dictionary(patterns.basis(seed)))[None])[0], drawn
+
+
+def with_random_weights(model, seed=0, scale=0.15):
+    generator = torch.Generator().manual_seed(seed)
+    model.double()
+    with torch.no_grad():
+        for parameter in model.parameters():
+            parameter.copy_(scale * torch.randn(parameter.shape, generator=generator, dtype=torch.float64))
+    return model
+
+
+def weights_of(model):
+    return {name: w.detach().numpy() for name, w in model.named_parameters()}
+
+
+class ModelSuite:
+    """Subclass it, say how to ``make`` a model and how to answer one prompt ``by_hand``."""
+
+    turns = True
+    """Whether the function only knows angles between inputs (a gate for each channel knows the axes)."""
+    long = 2000
+    """How long a long prompt is."""
+
+    def make(self):
+        raise NotImplementedError
+
+    def by_hand(self, weights, prompt):
+        """Output, attention (layers, l) and gates (layers, l) of one prompt, by literal loops."""
+        raise NotImplementedError
+
+    @pytest.mark.parametrize("outliers", OUTLIERS)
+    @pytest.mark.parametrize("length", LENGTHS)
+    def test_forward_is_the_equation(self, length, outliers):
+        tokens, _ = prompts_of(length, outliers)
+        model = with_random_weights(self.make())
+        answer = as_answer(model(tokens), len(tokens), 1)
+        for i, prompt in enumerate(tokens.numpy()):
+            expected = self.by_hand(weights_of(model), prompt)
+            for part, value in zip(answer, expected, strict=True):
+                found, value = part[i].detach().numpy().squeeze(), np.squeeze(value)
+                # relative to the largest: sums over examples cancel, and stacks without a norm grow large
+                np.testing.assert_allclose(found, value, atol=1e-10 * max(1.0, np.abs(value).max()), rtol=1e-8)
+
+    def test_gradients_by_finite_differences(self):
+        tokens, _ = prompts_of(4, batch=2)
+        model = with_random_weights(self.make())
+        names = [name for name, _ in model.named_parameters()]
+
+        def output(*values):
+            return functional_call(model, dict(zip(names, values, strict=True)), (tokens,)).output
+
+        assert torch.autograd.gradcheck(output, tuple(model.parameters()), fast_mode=True)
+
+    @pytest.mark.parametrize("length", [1, 7, 20])
+    def test_stacked_seeds_are_single_ones_with_their_gradients(self, length):
+        tokens = torch.stack([prompts_of(length, seed=seed)[0] for seed in range(3)])
+        models = [with_random_weights(self.make(), seed) for seed in range(3)]
+        stacked, single = Stacked(models), OneByOne(models, range(3))
+        answers = [ensemble.forward(tokens, training=True) for ensemble in (stacked, single)]
+        for first, second in zip(*answers, strict=True):
+            torch.testing.assert_close(first, second, atol=1e-10, rtol=1e-10)
+        for answer in answers:
+            answer.output.sum().backward()
+        singles = [[p.grad for p in model.parameters()] for model in models]
+        for together, *apart in zip(stacked.parameters(), *singles, strict=True):
+            torch.testing.assert_close(together.grad, torch.stack(apart), atol=1e-10, rtol=1e-10)
+
+    def test_a_prompt_does_not_know_its_neighbours(self):
+        tokens, _ = prompts_of(7, batch=4)
+        model = with_random_weights(self.make())
+        for whole, alone in zip(model(tokens), model(tokens[2:3]), strict=True):
+            torch.testing.assert_close(whole[2:3], alone, atol=1e-10, rtol=1e-10)
+
+    def test_turning_prompts_and_weights_together_changes_nothing(self):
+        if not self.turns:
+            pytest.skip("a gate for each channel knows the axes")
+        tokens, _ = prompts_of(9)
+        model, turned = with_random_weights(self.make()), with_random_weights(self.make())
+        generator = torch.Generator().manual_seed(1)
+        rotation, _ = torch.linalg.qr(torch.randn(WIDTH - 1, WIDTH - 1, dtype=torch.float64, generator=generator))
+        whole = torch.block_diag(rotation, torch.ones(1, 1, dtype=torch.float64))
+        with torch.no_grad():
+            for name, weight in turned.named_parameters():
+                old = getattr(model, name)
+                weight.copy_(whole @ old if name == "output" else old @ whole.T)  # all others read tokens
+        for before, after in zip(model(tokens), turned(tokens @ whole.T), strict=True):
+            torch.testing.assert_close(before, after, atol=1e-9, rtol=1e-9)
+
+    @pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+    def test_long_prompts_stay_finite(self, dtype):
+        tokens, _ = prompts_of(self.long, batch=1)
+        model = with_random_weights(self.make(), scale=0.02).to(dtype)
+        answer = model(tokens.to(dtype))
+        assert all(part.isfinite().all() for part in answer)
+        answer.output.sum().backward()
+        assert all(parameter.grad.isfinite().all() for parameter in model.parameters())
