@@ -35,8 +35,8 @@ def train(
 
     Args:
         model: a built-in name (``mamba``, ``linear``, ``softmax``, ``deep-mamba``, …), a `Model` with options, or your
-            ``nn.Module`` class: it is given ``width`` and ``context_length`` if it asks for them, and maps dense prompts
-            (batch, length + 1, width) to outputs (batch,).
+            ``nn.Module`` class: it is given ``width`` and ``context_length`` if it asks for them, and maps dense
+            prompts (batch, length + 1, width) to outputs (batch,).
         prompts: what to train on.
         recipe: loss, optimiser, steps, batch size.
         seeds: how many (0 … seeds − 1), or which. Seeds are trained in fixed groups of eight, so that a seed's

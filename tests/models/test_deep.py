@@ -224,7 +224,7 @@ def test_heads_of_linear_attention_without_values_are_one():
     """The algebra in `iclab.models.deep`: a sum of heads is a head whose W_BᵀW_C is the sum."""
     model = with_random_weights(DeepLinear(width=WIDTH, layers=1, heads=3))
     tokens, _ = prompts_of(7)
-    heads = model.scores(0, tokens, 8).sum(1)
+    heads = model.scores(0, tokens, tokens).sum(1)
     joint = sum(model.query[0, h].T @ model.key[0, h] for h in range(3))
     torch.testing.assert_close(heads, tokens @ joint @ tokens.mT, atol=1e-10, rtol=1e-10)
 

@@ -79,6 +79,19 @@ def every_above(points: Sequence[Point], margin: float) -> Judgement:
     return _every(points, lambda p: p.interval.low > margin, lambda p: p.interval.high < margin, highest=False)
 
 
+def every_within(points: Sequence[Point], low: float, high: float) -> Judgement:
+    """Judge that every point lies between two margins; the one that comes nearest to either decides."""
+    above, below = every_above(points, low), every_below(points, high)
+    order: list[Verdict] = ["fails", "not run", "undecided", "holds"]
+    return min(above, below, key=lambda judgement: (order.index(judgement.verdict), _room(judgement, low, high)))
+
+
+def _room(judgement: Judgement, low: float, high: float) -> float:
+    if judgement.interval is None:
+        return 0.0
+    return min(judgement.interval.low - low, high - judgement.interval.high)
+
+
 def _every(
     points: Sequence[Point], good: Callable[[Point], bool], bad: Callable[[Point], bool], highest: bool
 ) -> Judgement:

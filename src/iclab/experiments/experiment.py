@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+import inspect
 import pkgutil
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
@@ -73,8 +74,13 @@ def experiments() -> dict[str, Experiment[Any]]:
     package = importlib.import_module("iclab.experiments")
     for module in pkgutil.iter_modules(package.__path__):
         importlib.import_module(f"iclab.experiments.{module.name}")
-    found = [kind() for kind in Experiment.__subclasses__()]
+    found = [kind() for kind in _below(Experiment) if not inspect.isabstract(kind)]
     return {experiment.id: experiment for experiment in sorted(found, key=lambda e: e.id)}
+
+
+def _below(kind: Any) -> list[type[Experiment[Any]]]:
+    children: list[type[Experiment[Any]]] = kind.__subclasses__()
+    return [below for child in children for below in (child, *_below(child))]
 
 
 def find(id_: str) -> Experiment[Any]:

@@ -8,7 +8,7 @@ from typing import Annotated, Any, Literal
 import matplotlib as mpl
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
-from pydantic import Field, model_validator
+from pydantic import Field
 
 from iclab.engines import Training
 from iclab.experiments import style
@@ -48,20 +48,6 @@ class FigureSettings(MambaPaper):
         Field(min_length=1),
         Chosen("0 to 0.9, with 0.55, 0.75 and 0.85 where curves bend"),
     ] = (0.0, 0.1, 0.2, 0.3, 0.4, 0.5, 0.55, 0.6, 0.7, 0.75, 0.8, 0.85, 0.9)
-    counting: Annotated[
-        Literal["bernoulli", "exact"],
-        Chosen("M (7) says 'with a probability of α'; 'exact' corrupts exactly α·l examples instead"),
-    ] = "bernoulli"
-
-    @model_validator(mode="after")
-    def _whole_counts(self) -> FigureSettings:
-        for fraction in self.outlier_fractions if self.counting == "exact" else ():
-            if abs(fraction * self.context_length - round(fraction * self.context_length)) > 1e-9:
-                raise ValueError(
-                    f"outlier_fractions = {fraction}: with counting = exact, fraction × context_length must be whole "
-                    f"(context_length = {self.context_length})"
-                )
-        return self
 
     @property
     def up_to_close(self) -> list[float]:
@@ -120,12 +106,7 @@ class OutlierFraction(Experiment[FigureSettings]):
                             "outlier_labels": rule,
                             "outlier_fraction": fraction,
                         }
-                        amount = (
-                            {"fraction": fraction}
-                            if settings.counting == "bernoulli"
-                            else {"count": round(fraction * settings.context_length)}
-                        )
-                        prompts = settings.test_prompts_with(labels=rule, **amount)
+                        prompts = settings.test_prompts_with(labels=rule, **settings.amount(fraction))
                         measurement = MeasurementCell(
                             training=cell, probe="error", prompts=prompts, count=settings.test_prompts
                         )

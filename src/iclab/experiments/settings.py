@@ -14,7 +14,7 @@ from typing import Annotated, Any, Literal, Self
 from pydantic import Field
 
 from iclab.description import Description, InputError
-from iclab.engines import Recipe
+from iclab.engines import Recipe, Switch, Training
 from iclab.models import Model
 from iclab.prompts import Outliers, Patterns, Prompts
 from iclab.prompts.tasks import AllPairs, Ring, TaskSet
@@ -63,7 +63,7 @@ class Settings(Description):
     def unusual(self) -> str:
         """Name the settings that are not iclab's own choice, for titles; how much was run is told otherwise."""
         usual, mine = type(self)().model_dump(mode="json"), self.model_dump(mode="json")
-        told = ("seeds", "test_prompts", "engine", "outlier_fractions")
+        told = ("seeds", "test_prompts", "engine", "outlier_fractions", "columns", "heads")
         return ", ".join(
             f"{name} = {value}" for name, value in mine.items() if name not in told and value != usual[name]
         )
@@ -119,6 +119,10 @@ class MambaPaper(Settings):
     test_irrelevant_scale: Annotated[
         float, Chosen("K'. The paper says K' > 1. 0.012 at 1.01 and 1.5, 0.013 at 2, 0.016 at 3, 0.033 at 5")
     ] = 1.5
+    counting: Annotated[
+        Literal["bernoulli", "exact"],
+        Chosen("M (7) says 'with a probability of α'; 'exact' corrupts exactly α·l examples of a test prompt instead"),
+    ] = "bernoulli"
     balance: Annotated[
         Literal["independent", "stratified"],
         Chosen("whether a batch covers tasks by chance or in equal shares is not said; 0.012 either way"),
@@ -168,6 +172,18 @@ class MambaPaper(Settings):
             outliers=Outliers(scale=self.test_outlier_scale, patterns="paper", **outliers),
         )
 
+    def amount(self, fraction: float) -> dict[str, Any]:
+        """How many outliers, as `Outliers` takes it."""
+        if self.counting == "bernoulli":
+            return {"fraction": fraction}
+        count = round(fraction * self.context_length)
+        if abs(fraction * self.context_length - count) > 1e-9:
+            raise InputError(
+                f"outlier fraction = {fraction}: with counting = exact, fraction × context_length must be whole "
+                f"(context_length = {self.context_length})"
+            )
+        return {"count": count}
+
     def model(self, name: str) -> Model:
         """A one-layer model, started at δI if it is a built-in one."""
         return Model(name=name, options={} if ":" in name else {"init_scale": self.init_scale})
@@ -177,3 +193,95 @@ class MambaPaper(Settings):
         if name not in self.step_sizes:
             raise InputError(f"step_sizes = {self.step_sizes}: has no step size for {name}; add one")
         return Recipe(steps=self.steps, batch_size=self.batch_size, step_size=self.step_sizes[name])
+
+
+Architecture = dict[str, bool | int | float | str]
+
+PLACEMENTS = {"farthest": "FQ", "random": "R", "closest": "CQ"}
+"""Where outliers stand in a test prompt: our names, and the paper's."""
+
+
+class DeepMambaPaper(MambaPaper):
+    """Paper M's models of three layers (§4.2, B.1): the data of one layer, and what is said and unsaid beyond."""
+
+    layers: Annotated[int, Field(ge=1), Disclosed("M §4.2")] = 3
+    train_outlier_fraction: Annotated[float, Field(ge=0, le=1), Disclosed("p_a, M §4.2")] = 0.4
+    outlier_fraction: Annotated[float, Field(ge=0, le=1), Disclosed("α of the tables, M §4.2")] = 0.5
+    outlier_labels: Annotated[
+        Literal["random", "flip", "target"],
+        Chosen(
+            "the label rule of the tables. A plain vote of same-pattern examples gives the linear model's printed "
+            "numbers to two points under random labels; under flipped ones it would give about 50 %"
+        ),
+    ] = "random"
+    test_prompts: Annotated[
+        int, Field(ge=1), Chosen("for each seed and condition; seeds differ by far more than this resolves")
+    ] = 4_000
+
+    # Evidence: accuracy at FQ / R / CQ in %, 8 seeds, 1,500 prompts each, `iclab run M-tab3 --set …`.
+    architectures: Annotated[
+        dict[str, Architecture],
+        Chosen(
+            "the paper does not define a deep model. Mamba and softmax are built as such blocks are elsewhere: a "
+            "residual stream, and each token divided by its root mean square before a layer. Mamba then gives 99.9 / "
+            "99.5 / 85.7, without the norm 91 / 80 / 67, without the residual stream 99.9 / 99.6 / 90; softmax 99.4 / "
+            "99.3 / 99.4, without the norm 88 flat, looking back only 96 / 98 / 99. The linear model has no norm, "
+            "which would not be linear: 94.9 / 94.6 / 95.1. With a norm it is 100.0 flat, better than Mamba, and so "
+            "under flipped labels: the paper's contrast is one between a Mamba with a norm and a linear model without. "
+            "Without 1/l, SGD diverges at 0.001, and Adam reaches 50 %; without the residual stream nothing is learnt"
+        ),
+    ] = {
+        "deep-mamba": {"residual": True, "norm": "rms", "gating": "scalar"},
+        "deep-linear": {"residual": True, "norm": "none", "divide": True, "sees": "all"},
+        "deep-softmax": {"residual": True, "norm": "rms", "sees": "context"},
+    }
+    steps: Annotated[
+        int, Chosen("T. With 1000 steps of half the size Mamba gives 99.9 / 99.5 / 85.4, the linear model 94.4 flat")
+    ] = 500
+    step_sizes: Annotated[
+        dict[str, float],
+        Chosen(
+            "plain SGD as for one layer. Mamba's accuracy at CQ after 1000 steps is 85 at 0.01, 89 at 0.02, 91 at "
+            "0.03, 94 at 0.1 (FQ and R above 99.5 throughout), 84 with Adam at 0.002, decay and clipping; the paper "
+            "prints 83. Linear: 57 flat at 0.01, 95 at 0.1, half of the seeds diverge at 0.3. Softmax: 99.4 at 0.1"
+        ),
+    ] = {"deep-mamba": 0.02, "deep-linear": 0.1, "deep-softmax": 0.1}
+    cq_training: Annotated[
+        bool, Disclosed("M B.1: from the middle of the training on, every prompt has its outliers closest to the query")
+    ] = False
+    watched: Annotated[
+        tuple[float, ...], Chosen("shares of the training after which weights are kept, for the figures")
+    ] = (0.02, 0.05, 0.1, 0.2, 0.3, 0.45, 0.6, 0.8)
+
+    def model(self, name: str) -> Model:
+        """A deep model, built as chosen."""
+        if ":" in name:
+            return Model(name=name)
+        if name not in self.architectures:
+            raise InputError(f"architectures = {', '.join(self.architectures)}: has none for {name}; add one")
+        return Model(
+            name=name, options={"layers": self.layers, "init_scale": self.init_scale, **self.architectures[name]}
+        )
+
+    def recipe(self, name: str) -> Recipe:
+        """Plain SGD, with weights kept on the way."""
+        more: dict[str, Any] = {"snapshots": tuple(round(share * self.steps) for share in self.watched)}
+        if self.cq_training:
+            first = self.train_prompts(self.train_outlier_fraction)
+            closest = first.outliers.model_copy(update={"placement": "closest"})
+            more["switches"] = (Switch(step=self.steps // 2, prompts=first.model_copy(update={"outliers": closest})),)
+        return super().recipe(name).model_copy(update=more)
+
+    def training(self, name: str) -> Training:
+        """A training of one model as the tables have it."""
+        prompts = self.train_prompts(self.train_outlier_fraction)
+        return Training(model=self.model(name), prompts=prompts, recipe=self.recipe(name), engine=self.engine)
+
+    def placed(self, placement: str, fraction: float | None = None) -> Prompts:
+        """Test prompts with all outliers in one place."""
+        amount = self.amount(self.outlier_fraction if fraction is None else fraction)
+        return self.test_prompts_with(labels=self.outlier_labels, placement=placement, **amount)
+
+    def quick(self) -> Self:
+        """Return the quick edition: one group of seeds, fewer prompts."""
+        return super().quick().changed(test_prompts=min(self.test_prompts, 1_000))

@@ -5,12 +5,15 @@ from __future__ import annotations
 from typing import Any
 
 from matplotlib.axes import Axes
+from matplotlib.figure import Figure
 
 INK = "#222222"
 FAINT = "#8a8a8a"
 COLOURS = {"mamba": "#0072B2", "linear": "#D55E00", "softmax": "#009E73"}
+COLOURS |= {f"deep-{model}": colour for model, colour in COLOURS.items()}
 SPARE = ("#CC79A7", "#E69F00", "#56B4E9", "#000000")
 NAMES = {"mamba": "Mamba", "linear": "linear Transformer", "softmax": "softmax attention"}
+NAMES |= {f"deep-{model}": name for model, name in NAMES.items()}
 
 RC: dict[Any, Any] = {
     "figure.dpi": 160,
@@ -36,6 +39,18 @@ def colour(model: str, models: list[str]) -> str:
     """Return a model's colour: its own, or a spare one for a user's model."""
     strangers = [name for name in models if name not in COLOURS]
     return COLOURS[model] if model in COLOURS else SPARE[strangers.index(model) % len(SPARE)]
+
+
+def title(figure: Figure, id_: str, text: str, rows: list[dict[str, Any]], settings: Any) -> None:
+    """Head a figure with what it is, how much was run, and which settings are not iclab's own."""
+    seeds = len({row["seed"] for row in rows})
+    changed = f"\nwith {settings.unusual()}" if settings.unusual() else ""
+    figure.suptitle(
+        f"{id_}: {text[0].lower() + text[1:]}\n{seeds} seeds, {settings.test_prompts:,} prompts each{changed}",
+        x=0.01,
+        ha="left",
+        fontsize=11,
+    )
 
 
 def grid(axes: Axes) -> None:

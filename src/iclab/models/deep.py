@@ -24,6 +24,7 @@ from abc import ABC, abstractmethod
 from typing import Literal, NamedTuple
 
 import torch
+import torch.nn.functional as F
 from torch import Tensor, nn
 
 from iclab.description import InputError
@@ -103,15 +104,14 @@ class Deep(nn.Module, ABC):
     def _normed(self, stream: Tensor) -> Tensor:
         if self.norm == "none":
             return stream
-        return stream * torch.rsqrt(stream.square().mean(-1, keepdim=True) + 1e-6)
+        return F.rms_norm(stream, stream.shape[-1:], eps=1e-6)
 
-    def scores(self, layer: int, tokens: Tensor, count: int) -> Tensor:
-        """q_jᵀ W_Bᵀ W_C q_i for the last ``count`` positions i and all j, (batch, heads, n, l + 1)."""
-        joint = self.query[layer].mT @ self.key[layer]  # (heads, d + 1, d + 1)
-        read = project(tokens[:, -count:], joint.mT.flatten(0, 1))  # (batch, n, heads · (d + 1))
+    def scores(self, layer: int, readers: Tensor, seen: Tensor, scale: float = 1.0) -> Tensor:
+        """q_jᵀ W_Bᵀ W_C q_i for readers i (batch, n, d + 1) and tokens j they see, (batch, heads, n, tokens)."""
+        joint = scale * (self.key[layer].mT @ self.query[layer])  # (heads, d + 1, d + 1)
+        read = project(readers, joint.flatten(0, 1))  # (batch, n, heads · (d + 1))
         read = read.unflatten(-1, (self.heads, -1)).flatten(1, 2)  # (batch, n · heads, d + 1)
-        scores = read @ tokens.mT
-        return scores.unflatten(1, (count, self.heads)).transpose(1, 2)
+        return (read @ seen.mT).unflatten(1, (readers.shape[1], self.heads)).transpose(1, 2)
 
     def values(self, layer: int, tokens: Tensor, label_only: bool) -> Tensor:
         """W_V q_j by head, (batch, heads, l + 1, channels); the label is the last channel."""
@@ -132,18 +132,13 @@ def project(tokens: Tensor, matrix: Tensor) -> Tensor:
     return (tokens.flatten(0, 1) @ matrix.mT).unflatten(0, tokens.shape[:2])
 
 
-def visible(sees: Sees, count: int, tokens: Tensor) -> Tensor | None:
-    """Which tokens j the last ``count`` positions i may look at, (n, l + 1); None where all may be."""
-    if sees == "all":
-        return None
-    length = tokens.shape[1]
-    j = torch.arange(length, device=tokens.device)
-    if sees == "context":
-        return (j < length - 1).expand(count, length)
-    return j <= j[-count:, None]
-
-
 def check_sees(sees: str) -> None:
-    """Refuse a word that `visible` does not know."""
+    """Refuse a word that says nothing about what a position may look at."""
     if sees not in ("all", "past", "context"):
         raise InputError(f"sees = {sees!r}: must be all, past or context")
+
+
+def later(count: int, length: int, device: torch.device) -> Tensor:
+    """Say which of ``length`` tokens j come after each of the last ``count`` positions i, (n, length)."""
+    j = torch.arange(length, device=device)
+    return j > j[-count:, None]

@@ -11,7 +11,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from iclab.models.deep import Deep, Mixed, Norm, Sees, check_sees, visible
+from iclab.models.deep import Deep, Mixed, Norm, Sees, check_sees, later
 
 
 class DeepLinear(Deep):
@@ -47,11 +47,10 @@ class DeepLinear(Deep):
 
     def mix(self, layer: int, tokens: Tensor, count: int, label_only: bool) -> Mixed:
         """Weigh values by their scores."""
-        scores = self.scores(layer, tokens, count)
-        if self.divide:
-            scores = scores / max(tokens.shape[1] - 1, 1)
-        mask = visible(self.sees, count, tokens)
-        if mask is not None:
-            scores = scores * mask
-        attention = scores[:, :, -1, :-1].sum(1)
-        return Mixed(scores @ self.values(layer, tokens, label_only), attention, torch.ones_like(attention))
+        length = tokens.shape[1] - 1
+        seen = tokens[:, :-1] if self.sees == "context" else tokens
+        scores = self.scores(layer, tokens[:, -count:], seen, 1.0 / max(length, 1) if self.divide else 1.0)
+        if self.sees == "past":
+            scores = scores.masked_fill(later(count, length + 1, tokens.device), 0.0)
+        attention = scores[:, :, -1, :length].sum(1)
+        return Mixed(scores @ self.values(layer, seen, label_only), attention, torch.ones_like(attention))

@@ -21,7 +21,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from iclab.description import InputError
-from iclab.models.deep import Deep, Mixed, Norm, project
+from iclab.models.deep import Deep, Mixed, Norm, later, project
 from iclab.models.mamba import initial_gate, product_gates
 from iclab.prompts.patterns import Basis
 
@@ -79,7 +79,7 @@ class DeepMamba(Deep):
         logits = project(tokens, gate.flatten(0, 1)).mT.unflatten(1, gate.shape[:2])  # (batch, heads, channels, l + 1)
         if self.form == "recurrence":
             return self._recurrence(layer, tokens, count, values, logits)
-        scores = self.scores(layer, tokens, count)  # (batch, heads, n, l + 1)
+        scores = self.scores(layer, tokens[:, -count:], tokens)  # (batch, heads, n, l + 1)
         gates = gate_matrix(logits, count)  # (batch, heads, channels, n, l + 1)
         if gates.shape[2] == 1:
             mixed = (scores * gates.squeeze(2)) @ values
@@ -115,5 +115,4 @@ def gate_matrix(logits: Tensor, count: int) -> Tensor:
     """
     gone = F.logsigmoid(-logits).cumsum(-1)
     logs = gone[..., -count:, None] + (F.logsigmoid(logits) - gone).unsqueeze(-2)
-    j = torch.arange(logits.shape[-1], device=logits.device)
-    return logs.masked_fill(j > j[-count:, None], -torch.inf).exp()
+    return logs.masked_fill(later(count, logits.shape[-1], logits.device), -torch.inf).exp()

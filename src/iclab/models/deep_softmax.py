@@ -10,7 +10,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from iclab.models.deep import Deep, Mixed, Norm, Sees, check_sees, visible
+from iclab.models.deep import Deep, Mixed, Norm, Sees, check_sees, later
 
 
 class DeepSoftmax(Deep):
@@ -33,10 +33,11 @@ class DeepSoftmax(Deep):
 
     def mix(self, layer: int, tokens: Tensor, count: int, label_only: bool) -> Mixed:
         """Weigh values by the softmax of their scores; the attention returned is its mean over heads."""
-        scores = self.scores(layer, tokens, count)
-        mask = visible(self.sees, count, tokens)
-        if mask is not None:
-            scores = scores.masked_fill(~mask, -torch.inf)
+        length = tokens.shape[1] - 1
+        seen = tokens[:, :-1] if self.sees == "context" else tokens
+        scores = self.scores(layer, tokens[:, -count:], seen)
+        if self.sees == "past":
+            scores = scores.masked_fill(later(count, length + 1, tokens.device), -torch.inf)
         weights = torch.softmax(scores, -1)
-        attention = weights[:, :, -1, :-1].mean(1)
-        return Mixed(weights @ self.values(layer, tokens, label_only), attention, torch.ones_like(attention))
+        attention = weights[:, :, -1, :length].mean(1)
+        return Mixed(weights @ self.values(layer, seen, label_only), attention, torch.ones_like(attention))

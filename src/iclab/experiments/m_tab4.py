@@ -1,0 +1,228 @@
+"""M-tab4 and M-tab5: three layers of softmax and of linear attention against the fraction of outliers."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Annotated, Any, ClassVar, Self
+
+import matplotlib as mpl
+from matplotlib.figure import Figure
+from pydantic import Field
+
+from iclab.experiments import style
+from iclab.experiments.claims import Claim
+from iclab.experiments.placements import (
+    Column,
+    Numbers,
+    PlacementTable,
+    ahead,
+    alike,
+    at_least,
+    legend,
+    marks,
+    near_print,
+    proportion,
+)
+from iclab.experiments.settings import PLACEMENTS, Chosen, DeepMambaPaper, Disclosed
+from iclab.probes import Row
+
+NEAR = 0.02
+"""How near to a printed number counts as the same: seeds differ by about as much."""
+
+# The paper's numbers by α. Its headings stand one column too far right. CQ at 0.8 repeats 0.4's 99.60: left out.
+SOFTMAX: dict[float, Numbers] = {
+    0.4: (99.60, 99.63, 99.60),
+    0.5: (99.40, 99.26, 99.38),
+    0.6: (99.14, 99.02, 99.12),
+    0.7: (98.40, 98.04, 98.24),
+    0.8: (94.80, 95.58, None),
+}
+LINEAR: dict[float, Numbers] = {
+    0.4: (96.54, 96.48, 96.30),
+    0.5: (93.68, 94.12, 93.96),
+    0.6: (89.68, 90.66, 90.08),
+    0.7: (81.18, 81.00, 80.82),
+    0.8: (69.10, 67.78, 68.70),
+}
+
+
+class FractionSettings(DeepMambaPaper):
+    """M-tab4 and M-tab5."""
+
+    dimension: Annotated[int, Disclosed("d, M B.1")] = 72
+    outlier_fractions: Annotated[
+        tuple[Annotated[float, Field(ge=0, le=1)], ...],
+        Field(min_length=1),
+        Disclosed("α, M Tables 4 and 5, whose headings are shifted by one column"),
+    ] = (0.4, 0.5, 0.6, 0.7, 0.8)
+    drop: Annotated[
+        float,
+        Chosen("a 'sharp drop' is read as more than this between the smallest α and the largest"),
+    ] = 0.1
+
+    def quick(self) -> Self:
+        """Return the quick edition: at the dimension of M-tab1, whose models it then shares."""
+        return super().quick().changed(dimension=min(self.dimension, 30))
+
+
+def name_of(fraction: float) -> str:
+    """Name a column."""
+    return f"α = {fraction:g}"
+
+
+def by_column(model: str, printed: Mapping[float, Numbers]) -> dict[tuple[str, str], Numbers]:
+    """Sort the paper's numbers by column and model."""
+    return {(name_of(fraction), model): numbers for fraction, numbers in printed.items()}
+
+
+class FractionTable(PlacementTable[FractionSettings]):
+    """One model against α."""
+
+    model: ClassVar[str]
+    printed: ClassVar[Mapping[float, Numbers]]
+    settings = FractionSettings
+
+    def columns(self, settings: FractionSettings) -> list[Column]:
+        """Return a column for each α."""
+        return [Column(name_of(f), settings.changed(outlier_fraction=f)) for f in settings.outlier_fractions]
+
+    def models(self, settings: FractionSettings) -> tuple[str, ...]:
+        """One model alone."""
+        return (self.model,)
+
+    def cell(self, fraction: float, placement: str, stage: str = "trained") -> dict[str, Any]:
+        """Pick out one cell."""
+        model = "vote" if stage == "vote" else self.model
+        return {"column": name_of(fraction), "model": model, "stage": stage, "placement": placement}
+
+    def printed_cells(self, settings: FractionSettings, stage: str = "trained") -> list[tuple[dict[str, Any], float]]:
+        """Pair every cell with what the paper prints for it; what it misprints is left out."""
+        return [
+            (self.cell(fraction, place, stage), number / 100)
+            for fraction in settings.outlier_fractions
+            for place, number in zip(PLACEMENTS.values(), self.printed.get(fraction, ()), strict=False)
+            if number is not None
+        ]
+
+    def ends(self, settings: FractionSettings) -> list[tuple[dict[str, Any], dict[str, Any]]]:
+        """Pair the smallest α with the largest, at each placement."""
+        low, high = min(settings.outlier_fractions), max(settings.outlier_fractions)
+        return [(self.cell(low, place), self.cell(high, place)) for place in PLACEMENTS.values()]
+
+    def draw(self, rows: list[Row], settings: FractionSettings) -> Figure:
+        """Draw accuracy against α, a panel a placement."""
+        with mpl.rc_context(style.RC):
+            return _draw(self, rows, settings)
+
+
+class SoftmaxFractions(FractionTable):
+    """Softmax attention."""
+
+    id = "M-tab4"
+    title = "Accuracy of three layers of softmax attention against the fraction of outliers"
+    paper = (
+        "Softmax attention avoids the sharp drop in accuracy of linear attention when α > 1/2: at R 99.63, 99.26, "
+        "99.02, 98.04, 95.58 % for α = 0.4 … 0.8."
+    )
+    reading = (
+        "A panel a placement; marks as in M-tab1. The paper's headings stand one column too far right, so that its "
+        "first numbers have none and 0.8 is missing; they are read from 0.4 on. Its CQ at 0.8 repeats the 99.60 of 0.4 "
+        "and is left out; its CQ at 0.5 is 99.38 here and 99.28 in M-tab3."
+    )
+    model = "deep-softmax"
+    printed = SOFTMAX
+    numbers = by_column(model, SOFTMAX)
+
+    def claims(self, settings: FractionSettings) -> list[Claim]:
+        """No sharp drop; and the numbers."""
+        above = [f for f in settings.outlier_fractions if 0.5 < f <= 0.7]
+        return [
+            Claim(
+                "M-tab4.no-sharp-drop",
+                "softmax attention avoids the sharp drop when α > 1/2",
+                f"accuracies at the smallest and the largest α differ by less than {settings.drop}, on paired seeds",
+                alike(settings.seeds, settings.drop, self.ends(settings)),
+            ),
+            Claim(
+                "M-tab4.high",
+                "98.04 % and more up to α = 0.7",
+                f"accuracy > 0.97 at α = {', '.join(f'{f:g}' for f in above)}",
+                at_least(settings.seeds, 0.97, [self.cell(f, p) for f in above for p in PLACEMENTS.values()]),
+            ),
+            Claim(
+                "M-tab4.numbers",
+                "all numbers of Table 4 but CQ at 0.8",
+                f"within {NEAR} of each of the paper's numbers",
+                near_print(settings.seeds, NEAR, self.printed_cells(settings)),
+            ),
+        ]
+
+
+class LinearFractions(FractionTable):
+    """Linear attention."""
+
+    id = "M-tab5"
+    title = "Accuracy of three layers of linear attention against the fraction of outliers"
+    paper = "Linear attention drops sharply when α > 1/2: at R 96.48, 94.12, 90.66, 81.00, 67.78 % for α = 0.4 … 0.8."
+    reading = (
+        "A panel a placement; marks as in M-tab1. The table is headed 'Softmax Attention' in the paper, and its "
+        "headings stand one column too far right; its caption, and its agreement with M-tab1 at 0.5, say linear."
+    )
+    model = "deep-linear"
+    printed = LINEAR
+    numbers = by_column(model, LINEAR)
+
+    def claims(self, settings: FractionSettings) -> list[Claim]:
+        """A sharp drop; the numbers; and whether a plain vote would print the same."""
+        return [
+            Claim(
+                "M-tab5.sharp-drop",
+                "a sharp drop in accuracy when α > 1/2",
+                f"accuracy at the smallest α more than {settings.drop} above the largest, on paired seeds",
+                ahead(settings.seeds, settings.drop, self.ends(settings)),
+            ),
+            Claim(
+                "M-tab5.numbers",
+                "all numbers of Table 5",
+                f"within {NEAR} of each of the paper's numbers",
+                near_print(settings.seeds, NEAR, self.printed_cells(settings)),
+            ),
+            Claim(
+                "M-tab5.vote",
+                "(iclab's yardstick) the printed numbers are those of a plain vote",
+                f"a plain vote within {NEAR} of each of the paper's numbers",
+                near_print(settings.seeds, NEAR, self.printed_cells(settings, "vote")),
+            ),
+        ]
+
+
+def _draw(table: FractionTable, rows: list[Row], settings: FractionSettings) -> Figure:
+    figure = Figure(figsize=(9.7, 3.9), layout="constrained")
+    axes = figure.subplots(1, 3, sharey=True)
+    fractions = [f for f in settings.outlier_fractions if any(row["column"] == name_of(f) for row in rows)]
+    for number, (panel, place) in enumerate(zip(axes, PLACEMENTS.values(), strict=True)):
+        style.grid(panel)
+        here = [row for row in rows if row["placement"] == place]
+        votes, means, xs = [], [], []
+        for fraction in fractions:
+            cell = [row for row in here if row["column"] == name_of(fraction)]
+            marks(panel, cell, table.model, fraction, style.colour(table.model, []))
+            vote, mean = proportion(cell, stage="vote"), proportion(cell, stage="trained")
+            if vote is not None and vote.mean is not None and mean is not None and mean.mean is not None:
+                xs.append(fraction)
+                votes.append(100 - 100 * vote.mean)
+                means.append(100 - 100 * mean.mean)
+            printed = table.printed.get(fraction, (None, None, None))[number]
+            if printed is not None:
+                panel.plot(
+                    fraction, printed, "D", color=style.INK, markerfacecolor="none", markersize=7.5, markeredgewidth=0.9
+                )
+        panel.plot(xs, votes, color=style.INK, linewidth=0.9, linestyle=(0, (4, 2)))
+        panel.plot(xs, means, color=style.colour(table.model, []), linewidth=1.2)
+        panel.set_title(place, fontweight="bold")
+        panel.set_xlabel("fraction of outliers α")
+        panel.set_xticks(fractions)
+    axes[0].set_ylabel("accuracy, %")
+    legend(figure, [table.model], any(row["stage"] == "vote" for row in rows), True)
+    style.title(figure, table.id, table.title, rows, settings)
+    return figure
