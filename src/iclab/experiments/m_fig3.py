@@ -1,0 +1,176 @@
+"""M-fig3 and M-fig5: where the attention of each of Mamba's three layers goes, during training."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
+from typing import Annotated, Any, ClassVar
+
+import matplotlib as mpl
+from matplotlib.figure import Figure
+from pydantic import Field
+
+from iclab.experiments import style
+from iclab.experiments.claims import Claim, Judgement, Point, every_above
+from iclab.experiments.experiment import Condition, Experiment
+from iclab.experiments.settings import Chosen, DeepMambaPaper
+from iclab.lab import MeasurementCell, TrainingCell, groups
+from iclab.probes import Row, over_seeds
+
+SAME, OTHER = "#0072B2", "#8a8a8a"
+
+
+class AttentionSettings(DeepMambaPaper):
+    """M-fig3 and M-fig5."""
+
+    outlier_fraction: Annotated[
+        float, Field(ge=0, le=1), Chosen("α is given for M-fig4 and M-fig6 only; the same is taken here")
+    ] = 0.3
+    test_prompts: Annotated[int, Field(ge=1), Chosen("for each seed and kept step")] = 1_000
+
+
+class AttentionOverTraining(Experiment[AttentionSettings]):
+    """Attention mass of some layers."""
+
+    layers: ClassVar[tuple[int, ...]]
+    settings = AttentionSettings
+
+    def conditions(self, settings: AttentionSettings) -> list[Condition]:
+        """One training, measured at every kept step."""
+        training = settings.training("deep-mamba")
+        return [
+            Condition(
+                {"step": step},
+                MeasurementCell(
+                    training=TrainingCell(training=training, group=group),
+                    probe="attention",
+                    prompts=settings.placed("random"),
+                    count=settings.test_prompts,
+                    at=step,
+                ),
+            )
+            for group in groups(settings.seeds)
+            for step in training.recipe.kept
+        ]
+
+    def claims(self, settings: AttentionSettings) -> list[Claim]:
+        """Same ≫ other at the end, and a gap that grows, in each layer."""
+        claims = []
+        for layer in self.layers:
+            claims += [
+                Claim(
+                    f"{self.id}.same-larger.layer{layer}",
+                    "the sum of attention on examples that share the query's pattern is significantly larger",
+                    "after training: same − 2 × other > 0, over seeds",
+                    _over_seeds(settings, partial(_excess, layer=layer, step=settings.steps, times=2.0)),
+                ),
+                Claim(
+                    f"{self.id}.gap-grows.layer{layer}",
+                    "this gap increases during training",
+                    "(same − other) after training − before > 0, on paired seeds",
+                    _over_seeds(settings, partial(_growth, layer=layer, steps=settings.steps)),
+                ),
+            ]
+        return claims
+
+    def table(self, rows: list[Row], settings: AttentionSettings) -> list[dict[str, Any]]:
+        """A line a layer and kept step."""
+        lines = []
+        for layer in self.layers:
+            for step in sorted({row["step"] for row in rows}):
+                same, other = (_values(rows, layer, step, kind) for kind in ("same", "other"))
+                lines.append({"layer": layer, "step": step, "same pattern": _text(same), "others": _text(other)})
+        return lines
+
+    def draw(self, rows: list[Row], settings: AttentionSettings) -> Figure:
+        """Draw a panel a layer: both masses against the step, a band from the lowest to the highest seed."""
+        with mpl.rc_context(style.RC):
+            figure = Figure(figsize=(max(4.2 * len(self.layers), 6.0), 3.9), layout="constrained")
+            axes = figure.subplots(1, len(self.layers), squeeze=False)[0]
+            steps = sorted({row["step"] for row in rows})
+            for panel, layer in zip(axes, self.layers, strict=True):
+                style.grid(panel)
+                for kind, colour, name in (("same", SAME, "the query's pattern"), ("other", OTHER, "another pattern")):
+                    values = [list(_values(rows, layer, step, kind).values()) for step in steps]
+                    drawn = [(x, v) for x, v in zip(steps, values, strict=True) if v]
+                    xs = [x for x, _ in drawn]
+                    panel.fill_between(
+                        xs, [min(v) for _, v in drawn], [max(v) for _, v in drawn], color=colour, alpha=0.2, linewidth=0
+                    )
+                    means = [sum(v) / len(v) for _, v in drawn]
+                    panel.plot(xs, means, color=colour, marker="o", markersize=3.6, label=f"on examples with {name}")
+                panel.set_title(f"layer {layer}", fontweight="bold")
+                panel.set_xlabel("training step")
+            axes[0].set_ylabel("sum of attention scores")
+            figure.legend(*axes[0].get_legend_handles_labels(), loc="outside lower center", ncols=2)
+            style.title(figure, self.id, self.title, rows, settings)
+            return figure
+
+
+class FirstLayer(AttentionOverTraining):
+    """Layer 1."""
+
+    id = "M-fig3"
+    title = "Attention of Mamba's first layer during training"
+    paper = (
+        "The sum of attention scores on examples that share the query's pattern is significantly larger than on the "
+        "others, and the gap increases during training (layer 1)."
+    )
+    reading = (
+        "Sums of scores p_iᵀW_BᵀW_C p_query over the examples of a test prompt, means over seeds; bands run from the "
+        "lowest to the highest seed. Step 0 is the untrained model."
+    )
+    layers = (1,)
+
+
+class LaterLayers(AttentionOverTraining):
+    """Layers 2 and 3."""
+
+    id = "M-fig5"
+    title = "Attention of Mamba's second and third layer during training"
+    paper = "As in M-fig3, in layers 2 and 3."
+    reading = "As M-fig3. What these layers read are tokens that earlier layers have mixed."
+    layers = (2, 3)
+
+
+def _values(rows: list[Row], layer: int, step: int, kind: str) -> dict[int, float]:
+    """Each seed's mass that did not diverge."""
+    return {
+        row["seed"]: row[kind]
+        for row in rows
+        if row["step"] == step and row["layer"] == layer and row[kind] is not None
+    }
+
+
+def _text(values: dict[int, float]) -> str:
+    if not values:
+        return "–"
+    numbers = list(values.values())
+    return f"{sum(numbers) / len(numbers):.3g} ({min(numbers):.3g} to {max(numbers):.3g})"
+
+
+def _excess(rows: list[Row], layer: int, step: int, times: float = 1.0) -> dict[int, float]:
+    """Each seed's same − times × other."""
+    same, other = (_values(rows, layer, step, kind) for kind in ("same", "other"))
+    return {seed: same[seed] - times * other[seed] for seed in same}
+
+
+def _growth(rows: list[Row], layer: int, steps: int) -> dict[int, float]:
+    after, before = (_excess(rows, layer, step) for step in (steps, 0))
+    return {seed: after[seed] - before[seed] for seed in after if seed in before}
+
+
+def _over_seeds(
+    settings: AttentionSettings, values: Callable[[list[Row]], dict[int, float]]
+) -> Callable[[list[Row]], Judgement]:
+    """Judge that a number of each seed is above 0, by its mean over seeds."""
+
+    def judge(rows: list[Row]) -> Judgement:
+        if len({row["seed"] for row in rows if row["step"] == settings.steps}) < settings.seeds:
+            return Judgement("not run")
+        found = list(values(rows).values())
+        lost = settings.seeds - len(found)
+        mean = sum(found) / len(found) if found else None
+        return every_above([Point(mean, over_seeds(found or [0.0]), "", lost)], 0.0)
+
+    return judge
