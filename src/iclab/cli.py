@@ -10,6 +10,7 @@ import sys
 import time
 import tomllib
 import warnings
+from collections.abc import Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -300,22 +301,21 @@ def _experiments(options: argparse.Namespace) -> None:
     print_experiments(listed)
 
 
-def _compute(id_: str, options: argparse.Namespace) -> tuple[Outcome, float]:
-    """Run what is missing of one experiment and collect its outcome."""
+def _compute(ids: Iterable[str], options: argparse.Namespace, title: str) -> tuple[list[Outcome], float]:
+    """Run what is missing of some experiments, all together, and collect their outcomes."""
     from iclab.experiments import find
     from iclab.experiments.outcome import Outcome
     from iclab.lab import Store, run
 
     started = time.perf_counter()
     _must_be_writable(Path(options.out), "out", options.out)
-    experiment = find(id_)
-    settings = _settings(options, experiment.settings)
+    wanted = [(experiment, _settings(options, experiment.settings)) for experiment in map(find, ids)]
     store = Store(options.store)
-    cells = [condition.cell for condition in experiment.conditions(settings)]
+    cells = [condition.cell for experiment, settings in wanted for condition in experiment.conditions(settings)]
     if getattr(options, "verbose", False):
         _tell_engines([cell.training.training for cell in cells])
-    run(cells, store, workers=options.workers, title=experiment.id)
-    return Outcome.of(experiment, settings, store), time.perf_counter() - started
+    run(cells, store, workers=options.workers, title=title)
+    return [Outcome.of(*each, store) for each in wanted], time.perf_counter() - started
 
 
 def _must_be_writable(folder: Path, field: str, value: str) -> None:
@@ -338,18 +338,17 @@ def _tell_engines(trainings: list[Training]) -> None:
         print(f"iclab: {label} runs on the {engine} engine{reason}", file=sys.stderr)
 
 
-def _finish(outcomes: list[tuple[Outcome, float]], options: argparse.Namespace, together: bool) -> None:
+def _finish(outcomes: list[Outcome], seconds: float, options: argparse.Namespace, together: bool) -> None:
     """Write figures, then print tables for a person or one document for a program."""
     from iclab.printing import print_outcome, print_verdicts
 
     documents = []
     figures = []
-    for outcome, seconds in outcomes:
+    for outcome in outcomes:
         figures.append(outcome.write(Path(options.out)))
         documents.append(
             {
                 "id": outcome.experiment.id,
-                "seconds": round(seconds, 3),
                 "complete": outcome.complete,
                 "settings": outcome.settings.model_dump(mode="json"),
                 "rows": outcome.rows,
@@ -358,23 +357,26 @@ def _finish(outcomes: list[tuple[Outcome, float]], options: argparse.Namespace, 
             }
         )
     if options.json:
-        print(json.dumps({"experiments": documents} if together else documents[0], ensure_ascii=False))
+        took = {"seconds": round(seconds, 3)}
+        print(json.dumps(took | ({"experiments": documents} if together else documents[0]), ensure_ascii=False))
         return
-    for outcome, _ in outcomes:
+    for outcome in outcomes:
         print_outcome(outcome)
-    print_verdicts([claim for outcome, _ in outcomes for claim in outcome.claims])
+    print_verdicts([claim for outcome in outcomes for claim in outcome.claims])
     for figure in figures:
         print(f"open {figure.resolve()}")
 
 
 def _run(options: argparse.Namespace) -> None:
-    _finish([_compute(options.id, options)], options, together=False)
+    from iclab.experiments import find
+
+    _finish(*_compute([options.id], options, find(options.id).id), options, together=False)
 
 
 def _reproduce(options: argparse.Namespace) -> None:
     from iclab.experiments import experiments
 
-    _finish([_compute(id_, options) for id_ in experiments()], options, together=True)
+    _finish(*_compute(experiments(), options, "iclab"), options, together=True)
 
 
 def _show(options: argparse.Namespace) -> None:
@@ -394,7 +396,7 @@ def _show(options: argparse.Namespace) -> None:
             outcome = Outcome.of(experiment, quick, store)
     if not outcome.complete:
         print(f"iclab: not all of {experiment.id} has been run; showing what there is", file=sys.stderr)
-    _finish([(outcome, time.perf_counter() - started)], options, together=False)
+    _finish([outcome], time.perf_counter() - started, options, together=False)
 
 
 def _train(options: argparse.Namespace) -> None:

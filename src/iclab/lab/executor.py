@@ -99,8 +99,9 @@ def run(
     for training in {cell.training.digest(): cell.training for cell in plan.trainings.values()}.values():
         check(training)  # a model that cannot run is refused before anything is written
     store.open_for_writing()
-    with Watch(title, plan.cells, plan.work, quiet) as watch:
+    with Watch(title, here.cells, here.work, quiet) as watch:  # one each: a prompt costs far less on one than the other
         _run_here(here, store, workers, watch)
+    with Watch(title, elsewhere.cells, elsewhere.work, quiet) as watch:
         if elsewhere.cells:
             _run_in_processes(elsewhere, store, min(workers, elsewhere.cells), watch)
     return plan
