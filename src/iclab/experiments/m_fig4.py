@@ -12,6 +12,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from pydantic import Field
 
+from iclab.engines import Training
 from iclab.experiments import style
 from iclab.experiments.claims import Claim, Judgement, Point, every_above, every_below
 from iclab.experiments.experiment import Condition, Experiment
@@ -20,7 +21,13 @@ from iclab.lab import MeasurementCell, TrainingCell, groups
 from iclab.probes import Row, over_seeds
 
 CLEAN, OUTLIER = "#009E73", "#D55E00"
-STAGES = {"untrained": "untrained", "trained": "trained", "closest": "trained, second half on CQ"}
+STAGES = {
+    "untrained": "untrained",
+    "trained": "trained",
+    "closest": "second half on CQ",
+    "one layer": "one layer, no norm",
+}
+"""What is measured, and its heading; one layer, as in M-fig2 but for p_a, has gates in layer 1 only."""
 SMALL = 0.1
 """The paper: gates of outliers are "very small". Read as: below a tenth of a clean example's at the same distance."""
 STRAIGHT = 0.95
@@ -44,22 +51,33 @@ class GatesByDistance(Experiment[GateSettings]):
     settings = GateSettings
 
     def conditions(self, settings: GateSettings) -> list[Condition]:
-        """The trained and the untrained Mamba of M-tab1, and the one of M-cq-training."""
-        stages = (("untrained", False, 0), ("trained", False, None), ("closest", True, None))
+        """The trained and the untrained Mamba of M-tab1, the one of M-cq-training, and one of one layer."""
+        plain, one = settings.training("deep-mamba"), settings.one_layer()
+        alone = Training(
+            model=one.model("mamba"),
+            prompts=one.train_prompts(settings.train_outlier_fraction),
+            recipe=one.recipe("mamba"),
+            engine=settings.engine,
+        )
+        stages: dict[str, tuple[Training, int | None]] = {
+            "untrained": (plain, 0),
+            "trained": (plain, None),
+            "closest": (settings.changed(cq_training=True).training("deep-mamba"), None),
+        }
+        if 1 in self.layers:
+            stages["one layer"] = (alone, None)
         return [
             Condition(
                 {"stage": stage},
                 MeasurementCell(
-                    training=TrainingCell(
-                        training=settings.changed(cq_training=cq).training("deep-mamba"), group=group
-                    ),
+                    training=TrainingCell(training=training, group=group),
                     probe="gates",
                     prompts=settings.placed("random"),
                     count=settings.test_prompts,
                     at=at,
                 ),
             )
-            for stage, cq, at in stages
+            for stage, (training, at) in stages.items()
             for group in groups(settings.seeds)
         ]
 
@@ -103,6 +121,20 @@ class GatesByDistance(Experiment[GateSettings]):
                     ),
                 ),
             ]
+        if 1 in self.layers:
+            claims.append(
+                Claim(
+                    f"{self.id}.outlier-small.one-layer",
+                    "(iclab's) the same in a Mamba of one layer, which has no norm",
+                    f"outlier gate / clean gate < {SMALL}, mean over {near}, over seeds",
+                    _judge(
+                        settings,
+                        partial(_ratios, layer=1, stage="one layer", near=settings.near),
+                        SMALL,
+                        every_below,
+                    ),
+                )
+            )
         return claims
 
     def table(self, rows: list[Row], settings: GateSettings) -> list[dict[str, Any]]:
@@ -111,7 +143,7 @@ class GatesByDistance(Experiment[GateSettings]):
         for layer in self.layers:
             for place in range(1, settings.near + 1):
                 line: dict[str, Any] = {"layer": layer, "distance": place}
-                for stage in STAGES:
+                for stage in dict.fromkeys(row["stage"] for row in rows):
                     for kind in ("clean", "outlier"):
                         values = [profile[place - 1] for profile in _profiles(rows, layer, stage, kind).values()]
                         line[f"{stage}: {kind}"] = f"{np.nanmean(values):.4f}" if values else "–"
@@ -121,13 +153,14 @@ class GatesByDistance(Experiment[GateSettings]):
     def draw(self, rows: list[Row], settings: GateSettings) -> Figure:
         """Draw a row a layer, a panel a stage, on a logarithmic scale."""
         with mpl.rc_context(style.RC):
-            figure = Figure(figsize=(9.7, 2.7 * len(self.layers) + 1.3), layout="constrained")
-            axes = figure.subplots(len(self.layers), len(STAGES), sharex=True, sharey=True, squeeze=False)
+            stages = list(dict.fromkeys(row["stage"] for row in rows))
+            figure = Figure(figsize=(3.2 * len(stages), 2.7 * len(self.layers) + 1.3), layout="constrained")
+            axes = figure.subplots(len(self.layers), len(stages), sharex=True, sharey=True, squeeze=False)
             for down, layer in enumerate(self.layers):
-                for across, (stage, name) in enumerate(STAGES.items()):
+                for across, stage in enumerate(stages):
                     _panel(axes[down][across], rows, layer, stage)
                     if down == 0:
-                        axes[down][across].set_title(name, fontweight="bold")
+                        axes[down][across].set_title(STAGES[stage], fontweight="bold")
                 axes[down][0].set_ylabel(f"layer {layer}: gate")
             for panel in axes[-1]:
                 panel.set_xlabel("distance from the query")
@@ -147,7 +180,8 @@ class FirstLayerGates(GatesByDistance):
     )
     reading = (
         "Mean gate G of the label's channel, seen from the query, over seeds; bands run from the lowest to the highest "
-        "seed. Dashed, halving with every step: σ(0) = 1/2 gives that before any training."
+        "seed. Dashed, halving with every step: σ(0) = 1/2 gives that before any training. Right, one layer as in "
+        "M-fig2: there no norm makes outliers small, and the gate learns to."
     )
     layers = (1,)
 
@@ -201,8 +235,9 @@ def _judge(
     """Judge the mean over seeds of one number a seed."""
 
     def judge(rows: list[Row]) -> Judgement:
-        stages = [{row["seed"] for row in rows if row["stage"] == stage} for stage in STAGES]
-        if min(map(len, stages)) < settings.seeds:
+        stages = {row["stage"] for row in rows}
+        measured = [{row["seed"] for row in rows if row["stage"] == stage} for stage in stages]
+        if not {"untrained", "trained", "closest"} <= stages or min(map(len, measured)) < settings.seeds:
             return Judgement("not run")
         found = list(values(rows).values())
         mean = sum(found) / len(found) if found else None

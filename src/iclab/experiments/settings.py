@@ -282,6 +282,11 @@ class DeepMambaPaper(MambaPaper):
         amount = self.amount(self.outlier_fraction if fraction is None else fraction)
         return self.test_prompts_with(labels=self.outlier_labels, placement=placement, **amount)
 
+    def one_layer(self) -> MambaPaper:
+        """The same data, with M-fig2's recipe for one layer."""
+        own = ("steps", "step_sizes", "test_prompts")
+        return MambaPaper(**{name: getattr(self, name) for name in MambaPaper.model_fields if name not in own})
+
     def quick(self) -> Self:
         """Return the quick edition: one group of seeds, fewer prompts."""
         return super().quick().changed(test_prompts=min(self.test_prompts, 1_000))
