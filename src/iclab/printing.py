@@ -142,6 +142,12 @@ def print_bench(result: dict[str, Any]) -> None:
         table.add_row(row["name"], row["model"], str(row["seeds"]), str(row["threads"]), drawing, rate)
     console.print(table)
     console.print()
+    table = _table("three layers of Mamba", "seeds", "processes", "threads each", "prompts/s")
+    for row in result["deep"]:
+        rate = f"{row['prompts_per_second']:,.0f}"
+        table.add_row(row["name"], str(row["seeds"]), str(row["processes"]), str(row["threads"]), rate)
+    console.print(table)
+    console.print()
     for name, ratio in result["ratios"].items():
         console.print(f"{name}: " + ("not measured" if ratio is None else f"{ratio:.1f} ×"))
     console.print()

@@ -8,18 +8,28 @@ from torch import nn
 import iclab
 from iclab.engines import Recipe, Switch, Trained, Training, answers, stacking_obstacle, train
 from iclab.engines.recipe import OPTIMIZERS
-from iclab.models import Mamba
+from iclab.models import Mamba, Model
 from iclab.prompts import Outliers, Patterns, Prompts, Stream
 
 SMALL = Patterns(dimension=12, relevant=4, irrelevant=3, outlier=2)
 PROMPTS = Prompts(patterns=SMALL, context_length=8, outliers=Outliers(fraction=0.5))
+ONE_LAYER = ("mamba", "linear", "softmax")
+DEEP = {
+    "three layers of mamba": ("deep-mamba", {}),
+    "two layers of mamba, no norm": ("deep-mamba", {"layers": 2, "norm": "none", "init_scale": 0.1}),
+    "three layers of linear": ("deep-linear", {}),
+    "two layers of linear, values": ("deep-linear", {"layers": 2, "values": True}),
+    "three layers of softmax": ("deep-softmax", {}),
+}
 
 
 def training(model="mamba", prompts=PROMPTS, dtype="float64", basis_seed=None, **recipe):
     """Describe a training on the reference engine, which `auto` would not take for all of these."""
-    defaults = {"steps": 30, "batch_size": 16, "step_size": 0.05 if model == "linear" else 0.5}
+    name, options = DEEP.get(model, (model, {}))
+    rates = {"linear": 0.05, "deep-mamba": 0.05, "deep-linear": 0.003, "deep-softmax": 0.1}
+    defaults = {"steps": 30, "batch_size": 16, "step_size": rates.get(name, 0.5)}
     return Training(
-        model=model,
+        model=Model(name=name, options=options),
         prompts=prompts,
         engine="reference",
         dtype=dtype,
@@ -37,7 +47,7 @@ def assert_same_weights(first, second, **tolerance):
         torch.testing.assert_close(weight, second[name], **tolerance)
 
 
-@pytest.mark.parametrize("model", ["mamba", "linear", "softmax"])
+@pytest.mark.parametrize("model", [*ONE_LAYER, *DEEP])
 def test_a_step_is_the_mean_hinge_gradient_over_the_batch(model):
     run = training(model, steps=1, batch_size=64)
     trained = train(run, (3,))
@@ -55,7 +65,7 @@ def test_a_step_is_the_mean_hinge_gradient_over_the_batch(model):
     assert trained.losses[0, 0] == pytest.approx(torch.stack(losses).mean().item())
 
 
-@pytest.mark.parametrize("model", ["mamba", "linear", "softmax"])
+@pytest.mark.parametrize("model", [*ONE_LAYER, *DEEP])
 def test_seeds_do_not_influence_each_other(model):
     run = training(model)
     together = train(run, (0, 1, 2, 3))
@@ -67,7 +77,7 @@ def test_seeds_do_not_influence_each_other(model):
 
 
 @pytest.mark.parametrize("coherence", [0.0, 0.2])
-@pytest.mark.parametrize("model", ["mamba", "linear", "softmax"])
+@pytest.mark.parametrize("model", [*ONE_LAYER, *DEEP])
 def test_rotating_the_patterns_changes_nothing(model, coherence):
     prompts = PROMPTS.model_copy(update={"patterns": SMALL.model_copy(update={"coherence": coherence})})
     first, second = (train(training(model, prompts, basis_seed=b), (0, 1)) for b in (0, 1))
@@ -77,7 +87,7 @@ def test_rotating_the_patterns_changes_nothing(model, coherence):
     assert not np.allclose(first.bases()[0].vectors, second.bases()[0].vectors)
 
 
-@pytest.mark.parametrize("model", ["linear", "softmax"])
+@pytest.mark.parametrize("model", ["linear", "softmax", "three layers of linear", "two layers of linear, values"])
 def test_extra_dimensions_change_nothing_without_a_gate(model):
     wide = PROMPTS.model_copy(update={"patterns": SMALL.model_copy(update={"dimension": 50})})
     narrow_run, wide_run = train(training(model), (0,)), train(training(model, wide), (0,))

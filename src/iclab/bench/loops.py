@@ -1,12 +1,12 @@
 """What iclab is compared with: the training loops people write for this problem today.
 
-Both draw the prompts of M-fig2 as dense vectors and train M's one-layer models by automatic differentiation.
+Both draw M's prompts as dense vectors and train by automatic differentiation.
 """
 
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import numpy as np
@@ -16,7 +16,15 @@ from iclab.models import MODELS
 from iclab.prompts import Prompts
 
 
-def torch_loop(model: str, prompts: Prompts, batch: int, steps: int, rate: float, draw: bool = True) -> float:
+def torch_loop(
+    model: str,
+    prompts: Prompts,
+    batch: int,
+    steps: int,
+    rate: float,
+    draw: bool = True,
+    options: Mapping[str, Any] | None = None,
+) -> float:
     """Train one seed by an ordinary eager PyTorch loop; return the seconds it took.
 
     Without ``draw`` one batch is drawn beforehand and used again in every step.
@@ -41,7 +49,7 @@ def torch_loop(model: str, prompts: Prompts, batch: int, steps: int, rate: float
         y[:, -1] = 0.0
         return torch.cat([x, y.unsqueeze(-1)], dim=-1), z
 
-    network: Any = MODELS[model](width=patterns.dimension + 1)
+    network: Any = MODELS[model](width=patterns.dimension + 1, **options or {})
     optimizer = torch.optim.SGD(network.parameters(), lr=rate)
     fixed = sample()
     for warm in (True, False):

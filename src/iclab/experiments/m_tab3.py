@@ -7,9 +7,9 @@ from typing import Annotated, Self
 from pydantic import Field
 
 from iclab.experiments.claims import Claim
-from iclab.experiments.m_tab1 import CLEARLY, ModelTable, TableSettings, cell
+from iclab.experiments.m_tab1 import CLEARLY, ColumnName, ModelTable, TableSettings, cell
 from iclab.experiments.placements import ahead, alike, at_least, flat
-from iclab.experiments.settings import Disclosed
+from iclab.experiments.settings import Chosen, Disclosed
 
 
 class SoftmaxTableSettings(TableSettings):
@@ -18,11 +18,11 @@ class SoftmaxTableSettings(TableSettings):
     dimension: Annotated[int, Disclosed("d, M B.1; the Mamba and linear numbers it prints are M-tab1's, at d = 30")] = (
         72
     )
-    models: Annotated[tuple[str, ...], Field(min_length=1), Disclosed("M Table 3; others may be added")] = (
-        "deep-mamba",
-        "deep-linear",
-        "deep-softmax",
-    )
+    columns: Annotated[
+        tuple[ColumnName, ...],
+        Field(min_length=1),
+        Chosen("M-tab1 has the further ones, for the same models at d = 30"),
+    ] = ("as chosen", "labels flipped")
 
     def quick(self) -> Self:
         """Return the quick edition: at the dimension of M-tab1, whose models it then shares."""
