@@ -28,7 +28,8 @@ examples, look inside, and compare what is measured with what the papers and the
 EXAMPLES = """\
 examples:
   iclab reproduce --quick             every figure there is, in a minute or two, with verdicts
-  iclab experiments                   what can be run, and what the papers claim
+  iclab experiments                   what can be run
+  iclab experiments M-tab1            what the paper claims of it, and the settings iclab had to choose
   iclab run M-fig2                    one figure, 16 seeds
   iclab run M-fig2 --set test_outlier_scale=2 --set train_tasks=ring:1
                                       the same with other settings than the ones iclab chose
@@ -47,7 +48,7 @@ examples:
   iclab run M-fig2 --set 'models=["mamba","linear","softmax"]'
   iclab run M-fig2 --json > fig2.json         rows and verdicts for a program
 
-`iclab experiments` lists the settings that --set takes."""
+`iclab experiments ID` lists the settings that --set takes."""
 
 TRAIN_EXAMPLES = """\
 examples:
@@ -160,12 +161,15 @@ def _parser() -> argparse.ArgumentParser:
     def draws(sub: argparse.ArgumentParser) -> None:
         sub.add_argument("--out", metavar="DIR", default="results", help="where figures go (default: results)")
 
-    command(
+    listing = command(
         "experiments",
         _experiments,
-        "list the experiments, their claims and their settings",
-        "examples:\n  iclab experiments\n  iclab experiments --json | python -m json.tool",
+        "list the experiments; with ids, their claims and settings",
+        "examples:\n  iclab experiments                 what there is\n"
+        "  iclab experiments M-tab1          what it claims, and its settings: the paper's, and those iclab chose\n"
+        "  iclab experiments --json | python -m json.tool",
     )
+    listing.add_argument("ids", metavar="ID", nargs="*", help="such as M-tab1")
 
     run = command("run", _run, "run one experiment: compute what is missing, draw, judge", RUN_EXAMPLES)
     run.add_argument("id", metavar="ID", help="such as M-fig2")
@@ -267,11 +271,11 @@ def _settings(options: argparse.Namespace, kind: type[Settings]) -> Settings:
 
 
 def _experiments(options: argparse.Namespace) -> None:
-    from iclab.experiments import experiments
+    from iclab.experiments import experiments, find
     from iclab.experiments.settings import Disclosed
 
     listed = []
-    for experiment in experiments().values():
+    for experiment in map(find, options.ids or experiments()):
         settings = experiment.settings()
         values = settings.model_dump(mode="json")
         listed.append(
@@ -298,7 +302,7 @@ def _experiments(options: argparse.Namespace) -> None:
         return
     from iclab.printing import print_experiments
 
-    print_experiments(listed)
+    print_experiments(listed, brief=not options.ids)
 
 
 def _compute(ids: Iterable[str], options: argparse.Namespace, title: str) -> tuple[list[Outcome], float]:

@@ -26,9 +26,17 @@ def _table(*columns: str, title: str | None = None) -> Table:
     return table
 
 
-def print_experiments(listed: list[dict[str, Any]]) -> None:
-    """List experiments with claims and settings."""
+def print_experiments(listed: list[dict[str, Any]], brief: bool = False) -> None:
+    """List experiments with claims and settings, or in brief."""
     console = _console()
+    if brief:
+        table = _table("id", "what", "claims")
+        for experiment in listed:
+            table.add_row(experiment["id"], experiment["title"], str(len(experiment["claims"])))
+        console.print(table)
+        console.print()
+        console.print("iclab experiments ID: what it claims, and its settings; iclab run ID: run it", style="dim")
+        return
     for experiment in listed:
         console.print(Text(f"{experiment['id']}  {experiment['title']}", style="bold"))
         console.print(Text(experiment["paper"]))

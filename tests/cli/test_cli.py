@@ -15,7 +15,7 @@ import pytest
 import torch
 
 import iclab
-from iclab.experiments import find
+from iclab.experiments import experiments, find
 
 Cli = Callable[..., Any]
 FLIP = ("--set", 'label_rules=["flip"]')
@@ -67,7 +67,10 @@ def test_experiments_as_json(cli: Cli):
 def test_experiments_for_people(cli: Cli):
     said = cli("experiments")
     assert (said.code, said.err) == (0, "")
+    assert all(id_ in said.out for id_ in experiments())
+    said = cli("experiments", "m-fig2")
     assert all(word in said.out for word in ("M-fig2", "M-fig2.gap.flip", "test_prompts", "stated by the paper"))
+    assert "M-tab1" not in said.out
 
 
 # Run.

@@ -56,7 +56,7 @@ class Settings(Description):
         for name in values:
             if name not in type(self).model_fields:
                 near = difflib.get_close_matches(name, type(self).model_fields, n=3, cutoff=0.5)
-                hint = f"did you mean {' or '.join(near)}?" if near else "`iclab experiments` lists the known ones"
+                hint = f"did you mean {' or '.join(near)}?" if near else "`iclab experiments ID` lists the known ones"
                 raise InputError(f"{name}: unknown key; {hint}")
         return type(self).model_validate(self.model_dump() | values)
 
