@@ -58,7 +58,7 @@ def print_outcome(outcome: Outcome) -> None:
     """Print an experiment's table, and how to read it."""
     console = _console()
     lines = outcome.experiment.table(outcome.rows, outcome.settings)
-    table = _table(*lines[0], title=f"{outcome.experiment.id}: {outcome.experiment.title.lower()}")
+    table = _table(*lines[0], title=f"{outcome.experiment.id}: {outcome.experiment.title}")
     previous = None
     for line in lines:
         first = next(iter(line.values()))
@@ -68,7 +68,7 @@ def print_outcome(outcome: Outcome) -> None:
         table.add_row(*map(str, line.values()))
     console.print(table)
     seeds, prompts = len({row["seed"] for row in outcome.rows}), outcome.settings.test_prompts
-    console.print(f"mean and 95 % interval, {seeds} seeds, {prompts:,} test prompts each", style="dim")
+    console.print(f"{outcome.experiment.caption}, {seeds} seeds, {prompts:,} test prompts each", style="dim")
     if changed := outcome.settings.unusual():
         console.print(f"with {changed}", style="dim")
     console.print()

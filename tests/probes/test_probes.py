@@ -109,3 +109,57 @@ def test_untrained_weights_can_be_measured_beside_trained_ones():
     assert after > before
     with pytest.raises(iclab.InputError, match="kept: 0, 30"):
         run.error(count=10, at=7)
+
+
+def test_the_vote_counts_labels_shown_by_examples_of_the_querys_pattern():
+    run = run_of(lambda tokens: tokens[:, -1, -1])
+    batch, _ = run.answer(count=600)
+    for i, row in enumerate(run.measure("vote", count=600)):
+        right = ties = 0
+        for b in range(600):
+            patterns, shown = batch.index[i, b, :, 0], batch.labels[i, b, :, 0]
+            votes = sum(shown[j] for j in range(6) if patterns[j] == patterns[-1])
+            right += votes * batch.target[i, b, 0] > 0
+            ties += votes == 0
+        assert (row["right"], row["ties"]) == (right, ties)
+        assert row["error"] == pytest.approx(1 - right / 600)
+
+
+def test_the_vote_does_not_ask_the_model():
+    def fail(tokens):
+        return tokens[:, -1, 0] * torch.nan
+
+    run = run_of(fail)
+    assert {row["nans"] for row in run.measure("vote", count=100)} == {0}
+    clean = PROMPTS.model_copy(update={"outliers": Outliers()})
+    for row in run.measure("vote", clean, count=500):  # without outliers it only fails where nobody can vote
+        assert row["wrong"] == 0
+
+
+def test_layers_are_told_apart():
+    def forward(tokens):
+        first = torch.ones(tokens.shape[0], 6, dtype=tokens.dtype)
+        both = torch.stack([first, 3 * first], 1)
+        return Answer(tokens[:, -1, :1], both, 0.1 * both)
+
+    run = run_of(forward)
+    _, answer = run.answer(count=5)
+    assert answer.attention.shape == (2, 5, 2, 6)
+    rows = run.attention(count=100)
+    assert [(row["seed"], row["layer"]) for row in rows] == [(0, 1), (0, 2), (1, 1), (1, 2)]
+    for one, two in (rows[:2], rows[2:]):
+        assert two["same"] == pytest.approx(3 * one["same"])
+        assert one["same"] + one["other"] == pytest.approx(6)
+    gates = [row for row in run.gates(count=100) if row["kind"] == "clean_rank" and row["gate"] is not None]
+    assert {(row["layer"], round(row["gate"], 9)) for row in gates} == {(1, 0.1), (2, 0.3)}
+
+
+def test_one_layers_axis_may_be_left_out():
+    run = run_of(lambda tokens: Answer(tokens[:, -1, :1], tokens[:, :-1, 0], tokens[:, :-1, 1]))
+    assert run.answer(count=5)[1].gate.shape == (2, 5, 1, 6)
+    assert {row["layer"] for row in run.attention(count=10)} == {1}
+
+
+def test_attention_of_a_strange_shape_is_refused():
+    with pytest.raises(iclab.InputError, match=r"attention shape = \(2,\): must be \(2, l\) or \(2, layers, l\)"):
+        run_of(lambda tokens: Answer(tokens[:, -1, :1], tokens[:, -1, 0]))

@@ -38,6 +38,8 @@ class Experiment(ABC, Generic[S]):
     """What the paper says the figure shows."""
     reading: ClassVar[str]
     """How to read our version, in two or three sentences."""
+    caption: ClassVar[str] = "mean and 95 % interval"
+    """What the numbers of the table are."""
     settings: type[S]
 
     @abstractmethod

@@ -33,6 +33,7 @@ class AttentionOverTraining(Experiment[AttentionSettings]):
     """Attention mass of some layers."""
 
     layers: ClassVar[tuple[int, ...]]
+    caption = "mean over seeds, from the lowest to the highest"
     settings = AttentionSettings
 
     def conditions(self, settings: AttentionSettings) -> list[Condition]:

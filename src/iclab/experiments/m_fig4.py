@@ -48,6 +48,7 @@ class GatesByDistance(Experiment[GateSettings]):
     """Gates of some layers."""
 
     layers: ClassVar[tuple[int, ...]]
+    caption = "mean gate over seeds"
     settings = GateSettings
 
     def conditions(self, settings: GateSettings) -> list[Condition]:

@@ -44,6 +44,7 @@ class Column:
 class PlacementTable(Experiment[D]):
     """A table of accuracies by placement."""
 
+    caption = "accuracy in %, mean and 95 % interval; 'as trained' is on prompts like those of the training"
     numbers: ClassVar[Mapping[tuple[str, str], Numbers]] = {}
     """The paper's numbers by column and model."""
 
@@ -246,8 +247,6 @@ def flat(seeds: int, margin: float, where: Where) -> Judge:
 
 # Drawing.
 
-WIDTHS = {"trained": 1.0, "untrained": 0.45}
-
 
 def _panels(table: PlacementTable[Any], rows: list[Row], settings: DeepMambaPaper) -> Figure:
     names = [c.name for c in table.columns(settings) if any(row["column"] == c.name for row in rows)]
@@ -267,7 +266,7 @@ def _panels(table: PlacementTable[Any], rows: list[Row], settings: DeepMambaPape
         panel.set_title(name, fontweight="bold")
         panel.set_xticks(range(3), PLACEMENTS.values())
         panel.set_xlim(-0.5, 2.5)
-        panel.set_ylim(max(0.0, lowest - 3), 101.5)
+        panel.set_ylim(max(0.0, lowest - 3), 103)
         if number % across == 0:
             panel.set_ylabel("accuracy, %")
     legend(figure, models, any(row["stage"] == "vote" for row in rows), bool(table.numbers))

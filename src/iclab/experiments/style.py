@@ -46,7 +46,7 @@ def title(figure: Figure, id_: str, text: str, rows: list[dict[str, Any]], setti
     seeds = len({row["seed"] for row in rows})
     changed = f"\nwith {settings.unusual()}" if settings.unusual() else ""
     figure.suptitle(
-        f"{id_}: {text[0].lower() + text[1:]}\n{seeds} seeds, {settings.test_prompts:,} prompts each{changed}",
+        f"{id_}: {text}\n{seeds} seeds, {settings.test_prompts:,} prompts each{changed}",
         x=0.01,
         ha="left",
         fontsize=11,
