@@ -98,7 +98,7 @@ def _every(
     measured = [p for p in points if p.value is not None]
     if not points:
         return Judgement("not run")
-    diverged = sum(p.diverged for p in points)
+    diverged = max(p.diverged for p in points)  # the points share their seeds
     note = f"; {diverged} diverged" if diverged else ""
     if not measured:
         return Judgement("undecided", where="every seed diverged")

@@ -303,6 +303,9 @@ def marks(axes: Axes, rows: list[Row], model: str, x: float, colour: str) -> Non
         low, high = 100 - 100 * p.interval.high, 100 - 100 * p.interval.low
         axes.vlines(x, low, high, color=colour, linewidth=2.2)
         axes.plot(x, 100 - 100 * p.mean, "o", color=colour, markersize=5)
+    if p is not None and p.diverged:
+        note = f"{p.diverged} of {len(p.per_seed)}\ndiverged"
+        axes.annotate(note, (x, 0.01), xycoords=("data", "axes fraction"), ha="center", color=colour, fontsize=7)
     start = proportion(rows, model=model, stage="untrained")
     if start is not None and start.mean is not None:
         axes.plot(x, 100 - 100 * start.mean, "x", color=colour, markersize=5, markeredgewidth=1.1)

@@ -108,16 +108,16 @@ class Deep(nn.Module, ABC):
 
     def scores(self, layer: int, readers: Tensor, seen: Tensor, scale: float = 1.0) -> Tensor:
         """q_jᵀ W_Bᵀ W_C q_i for readers i (batch, n, d + 1) and tokens j they see, (batch, heads, n, tokens)."""
-        joint = scale * (self.key[layer].mT @ self.query[layer])  # (heads, d + 1, d + 1)
-        read = project(readers, joint.flatten(0, 1))  # (batch, n, heads · (d + 1))
-        read = read.unflatten(-1, (self.heads, -1)).flatten(1, 2)  # (batch, n · heads, d + 1)
-        return (read @ seen.mT).unflatten(1, (readers.shape[1], self.heads)).transpose(1, 2)
+        key, query = self.key[layer], scale * self.query[layer]  # (heads, d / heads, d + 1)
+        if self.heads == 1:  # W_BᵀW_C first: one product less for every token
+            return (project(readers, key[0].mT @ query[0]) @ seen.mT).unsqueeze(1)
+        return by_head(readers, query) @ by_head(seen, key).mT
 
     def values(self, layer: int, tokens: Tensor, label_only: bool) -> Tensor:
         """W_V q_j by head, (batch, heads, l + 1, channels); the label is the last channel."""
         if self.value is None:
             return tokens[:, None, :, -1:] if label_only else tokens[:, None]
-        return project(tokens, self.value[layer].flatten(0, 1)).unflatten(-1, (self.heads, -1)).transpose(1, 2)
+        return by_head(tokens, self.value[layer])
 
     def _merged(self, layer: int, values: Tensor) -> Tensor:
         """Σ_h W_O,h of each head's values, (batch, n, d + 1)."""
@@ -130,6 +130,11 @@ class Deep(nn.Module, ABC):
 def project(tokens: Tensor, matrix: Tensor) -> Tensor:
     """Multiply every token (batch, n, a) by a matrix (b, a), in one product for all: (batch, n, b)."""
     return (tokens.flatten(0, 1) @ matrix.mT).unflatten(0, tokens.shape[:2])
+
+
+def by_head(tokens: Tensor, matrices: Tensor) -> Tensor:
+    """Multiply every token (batch, n, a) by each head's matrix (heads, b, a): (batch, heads, n, b)."""
+    return project(tokens, matrices.flatten(0, 1)).unflatten(-1, matrices.shape[:2]).transpose(1, 2)
 
 
 def check_sees(sees: str) -> None:

@@ -21,7 +21,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from iclab.description import InputError
-from iclab.models.deep import Deep, Mixed, Norm, later, project
+from iclab.models.deep import Deep, Mixed, Norm, by_head, later, project
 from iclab.models.mamba import initial_gate, product_gates
 from iclab.prompts.patterns import Basis
 
@@ -89,11 +89,7 @@ class DeepMamba(Deep):
 
     def _recurrence(self, layer: int, tokens: Tensor, count: int, values: Tensor, logits: Tensor) -> Mixed:
         """Run (88) from h_0 = 0, carrying the whole state (batch, heads, channels, d / heads)."""
-        heads, size = self.key.shape[1:3]
-        keys, queries = (
-            project(tokens, weight[layer].flatten(0, 1)).unflatten(-1, (heads, size)).transpose(1, 2)
-            for weight in (self.key, self.query)
-        )  # (batch, heads, l + 1, d / heads)
+        keys, queries = (by_head(tokens, weight[layer]) for weight in (self.key, self.query))  # (…, l + 1, d / heads)
         delta = F.softplus(logits)  # Δ_i
         decay, inflow = torch.exp(-delta), -torch.expm1(-delta)  # 1 − σ and σ
         state = torch.zeros_like(values[:, :, 0, :, None] * keys[:, :, 0, None, :])
