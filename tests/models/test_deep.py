@@ -294,6 +294,8 @@ BAD = {
     "a form nobody knows": ("deep-mamba", {"form": "closed"}, "form = 'closed': must be parallel or recurrence"),
     "looking elsewhere": ("deep-softmax", {"sees": "future"}, "sees = 'future': must be all, past or context"),
     "heads without values": ("deep-linear", {"heads": 2, "values": False}, "2 heads need values of their own"),
+    "half a residual stream": ("deep-mamba", {"residual": 3}, "residual = 3: must be true or false"),
+    "dividing by a word": ("deep-linear", {"divide": "l"}, "divide = 'l': must be true or false"),
     "a gate where none is": ("deep-linear", {"gating": "scalar"}, "unknown option"),
 }
 

@@ -250,7 +250,8 @@ class DeepMambaPaper(MambaPaper):
         bool, Disclosed("M B.1: from the middle of the training on, every prompt has its outliers closest to the query")
     ] = False
     watched: Annotated[
-        tuple[float, ...], Chosen("shares of the training after which weights are kept, for the figures")
+        tuple[Annotated[float, Field(ge=0, le=1)], ...],
+        Chosen("shares of the training after which weights are kept, for the figures"),
     ] = (0.02, 0.05, 0.1, 0.2, 0.3, 0.45, 0.6, 0.8)
 
     def model(self, name: str) -> Model:

@@ -64,6 +64,7 @@ class Deep(nn.Module, ABC):
         for name, count in (("layers", layers), ("heads", heads)):
             if not isinstance(count, int) or isinstance(count, bool) or count < 1:
                 raise InputError(f"{name} = {count!r}: must be a whole number of at least 1")
+        check_switches(residual=residual, values=heads > 1 if values is None else values)
         if dimension % heads:
             raise InputError(f"heads = {heads}: must divide the dimension {dimension}")
         if norm not in ("none", "rms"):
@@ -135,6 +136,13 @@ def project(tokens: Tensor, matrix: Tensor) -> Tensor:
 def by_head(tokens: Tensor, matrices: Tensor) -> Tensor:
     """Multiply every token (batch, n, a) by each head's matrix (heads, b, a): (batch, heads, n, b)."""
     return project(tokens, matrices.flatten(0, 1)).unflatten(-1, matrices.shape[:2]).transpose(1, 2)
+
+
+def check_switches(**switches: object) -> None:
+    """Refuse what is neither true nor false."""
+    for name, value in switches.items():
+        if not isinstance(value, bool):
+            raise InputError(f"{name} = {value!r}: must be true or false")
 
 
 def check_sees(sees: str) -> None:

@@ -11,7 +11,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from iclab.models.deep import Deep, Mixed, Norm, Sees, check_sees, later
+from iclab.models.deep import Deep, Mixed, Norm, Sees, check_sees, check_switches, later
 
 
 class DeepLinear(Deep):
@@ -43,6 +43,7 @@ class DeepLinear(Deep):
     ) -> None:
         super().__init__(width, layers, heads, values, residual, norm, init_scale)
         check_sees(sees)
+        check_switches(divide=divide)
         self.divide, self.sees = divide, sees
 
     def mix(self, layer: int, tokens: Tensor, count: int, label_only: bool) -> Mixed:
