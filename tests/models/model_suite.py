@@ -55,7 +55,7 @@ class ModelSuite:
     def test_forward_is_the_equation(self, length, outliers):
         tokens, _ = prompts_of(length, outliers)
         model = with_random_weights(self.make())
-        answer = as_answer(model(tokens), len(tokens), 1)
+        answer = as_answer(model(tokens), len(tokens), length)
         for i, prompt in enumerate(tokens.numpy()):
             expected = self.by_hand(weights_of(model), prompt)
             for part, value in zip(answer, expected, strict=True):

@@ -199,7 +199,7 @@ def test_one_deep_layer_is_the_one_layer_model(name, values, residual):
     for model in models:
         if hasattr(model, "initialise"):
             model.initialise(basis, seed=4)
-    answers = [as_answer(model(tokens), 3, 1) for model in models]
+    answers = [as_answer(model(tokens), 3, 11) for model in models]
     for first, second in zip(*answers, strict=True):
         torch.testing.assert_close(first, second, atol=1e-12, rtol=1e-12)
     assert answers[0].output.abs().min() > 0
@@ -212,12 +212,19 @@ def test_one_deep_layer_is_the_one_layer_model(name, values, residual):
 
 @pytest.mark.parametrize("heads", [1, 2, 3, 4])
 @pytest.mark.parametrize("kind", [DeepLinear, DeepMamba])
-def test_heads_start_as_one(kind, heads):
-    """One layer: W_V and W_O start as a cut and its inverse, and the heads' keys as slices of one key."""
+def test_heads_of_one_layer_start_as_one(kind, heads):
+    """W_V and W_O start as a cut and its inverse, and the heads' keys as slices of one key (with gates alike)."""
     tokens, _ = prompts_of(7)
     whole, cut = (kind(width=WIDTH, layers=1, norm="none", heads=h, values=h > 1).double() for h in (1, heads))
     for part, other in zip(whole(tokens), cut(tokens), strict=True):
         torch.testing.assert_close(part, other, atol=1e-12, rtol=1e-12)
+
+
+def test_heads_of_several_layers_do_not_start_as_one():
+    """Each head weighs its own slice of the inputs: what `iclab.models.deep` says of the start."""
+    tokens, _ = prompts_of(7)
+    whole, cut = (DeepLinear(width=WIDTH, layers=2, heads=h, values=True).double() for h in (1, 3))
+    assert not torch.allclose(whole(tokens).output, cut(tokens).output, rtol=1e-3)
 
 
 def test_heads_of_linear_attention_without_values_are_one():
@@ -245,7 +252,7 @@ def test_gates_are_what_the_recurrence_leaves():
     """Gates and what remains of the start add up to 1 at every position, however long the prompt."""
     for strength in (0.01, 1.0, 30.0):
         logits = strength * torch.randn(2, 500, dtype=torch.float64, generator=torch.Generator().manual_seed(0))
-        gates = gate_matrix(logits, 500)
+        gates = gate_matrix(logits)
         assert (gates.triu(1) == 0).all()
         left = torch.sigmoid(-logits).log().cumsum(-1).exp()
         torch.testing.assert_close(gates.sum(-1) + left, torch.ones_like(left), atol=1e-12, rtol=0)

@@ -161,5 +161,11 @@ def test_one_layers_axis_may_be_left_out():
 
 
 def test_attention_of_a_strange_shape_is_refused():
-    with pytest.raises(iclab.InputError, match=r"attention shape = \(2,\): must be \(2, l\) or \(2, layers, l\)"):
+    with pytest.raises(
+        iclab.InputError, match=r"attention = shape \(2,\): must be a tensor \(2, 6\) or \(2, layers, 6\)"
+    ):
         run_of(lambda tokens: Answer(tokens[:, -1, :1], tokens[:, -1, 0]))
+    with pytest.raises(iclab.InputError, match=r"gate = shape \(2, 7\)"):
+        run_of(lambda tokens: Answer(tokens[:, -1, :1], None, tokens[:, :, 0]))
+    with pytest.raises(iclab.InputError, match="gate = list"):
+        run_of(lambda tokens: Answer(tokens[:, -1, :1], None, [1.0]))

@@ -55,7 +55,7 @@ def one_by_one(form: str, threads: int, times: int) -> float:
         torch.set_num_threads(before)
 
 
-def deep(threads: int, tell: Callable[[str], None] = lambda text: None, times: int = 3) -> dict[str, Any]:
+def deep(threads: int, tell: Callable[[str], None] = lambda text: None, times: int = 2) -> dict[str, Any]:
     """Measure all; every rate is prompts a second, drawing included."""
     prompts = SETTINGS.batch_size * STEPS
     rows: list[dict[str, Any]] = []
@@ -67,7 +67,7 @@ def deep(threads: int, tell: Callable[[str], None] = lambda text: None, times: i
 
     for used in sorted({1, threads}):
         add("loop", 1, 1, used, one_by_one("parallel", used, times))
-        add("recurrence", 1, 1, used, one_by_one("recurrence", used, 1))
+        add("recurrence", 1, 1, used, one_by_one("recurrence", used, times))
     for processes in sorted({1, threads}):
         add("stacked", SEEDS, processes, 1, in_processes(SEEDS, processes, times))
     best = {

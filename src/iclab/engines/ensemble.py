@@ -72,7 +72,7 @@ class Stacked:
 
         def one(parameters: Weights, buffers: Weights, prompts: Tensor) -> dict[str, Tensor]:
             returned = functional_call(self._skeleton, (parameters, buffers), (prompts,))
-            answer = as_answer(returned, prompts.shape[0], 1)
+            answer = as_answer(returned, prompts.shape[0], prompts.shape[1] - 1)
             return {name: part for name, part in answer._asdict().items() if part is not None}  # vmap takes no None
 
         return Answer(**vmap(one)(self._parameters, self._buffers, tokens))
@@ -126,7 +126,7 @@ class OneByOne:
         with torch.random.fork_rng(devices=[]):
             for module, seed, prompts in zip(self._modules, self._seeds, tokens, strict=True):
                 torch.manual_seed(seed << 32 | self._calls)
-                answers.append(as_answer(module.train(training)(prompts), prompts.shape[0], 1))
+                answers.append(as_answer(module.train(training)(prompts), prompts.shape[0], prompts.shape[1] - 1))
         return combine(answers, torch.stack)
 
     def weights(self) -> Weights:
@@ -199,4 +199,4 @@ def _check_shape(module: nn.Module, prompts: Tensor) -> None:
             f"model = {type(module).__name__}: cannot take prompts of shape {tuple(prompts.shape)} "
             f"(batch, context_length + 1, width): {reason}"
         ) from error
-    as_answer(returned, prompts.shape[0], 1)
+    as_answer(returned, prompts.shape[0], prompts.shape[1] - 1)

@@ -11,7 +11,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from iclab.probes import Interval, Row
+from iclab.probes import Interval, Row, over_seeds
 
 Verdict = Literal["holds", "fails", "undecided", "not run"]
 
@@ -45,7 +45,7 @@ class Claim:
         return {
             "id": self.id,
             "verdict": found.verdict,
-            "measured": found.measured,
+            "measured": None if found.measured is None else _finite(found.measured),
             "low": _finite(found.interval.low) if found.interval else None,
             "high": _finite(found.interval.high) if found.interval else None,
             "where": found.where,
@@ -90,6 +90,26 @@ def _room(judgement: Judgement, low: float, high: float) -> float:
     if judgement.interval is None:
         return 0.0
     return min(judgement.interval.low - low, high - judgement.interval.high)
+
+
+Values = Callable[[list[Row]], "dict[int, float | None]"]
+"""One number a seed, None where it diverged; a seed that was not measured is left out."""
+
+
+def mean_over_seeds(
+    seeds: int, values: Values, rule: Callable[[Sequence[Point], float], Judgement], margin: float
+) -> Callable[[list[Row]], Judgement]:
+    """Judge the mean over seeds of one number a seed, by ``every_above`` or ``every_below``."""
+
+    def judge(rows: list[Row]) -> Judgement:
+        found = values(rows)
+        if len(found) < seeds:
+            return Judgement("not run")
+        good = [value for value in found.values() if value is not None]
+        mean = sum(good) / len(good) if good else None
+        return rule([Point(mean, over_seeds(good), "", len(found) - len(good))], margin)
+
+    return judge
 
 
 def _every(

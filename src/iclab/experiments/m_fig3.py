@@ -11,11 +11,11 @@ from matplotlib.figure import Figure
 from pydantic import Field
 
 from iclab.experiments import style
-from iclab.experiments.claims import Claim, Judgement, Point, every_above
+from iclab.experiments.claims import Claim, every_above, mean_over_seeds
 from iclab.experiments.experiment import Condition, Experiment
 from iclab.experiments.settings import Chosen, DeepMambaPaper
 from iclab.lab import MeasurementCell, TrainingCell, groups
-from iclab.probes import Row, over_seeds
+from iclab.probes import Row
 
 SAME, OTHER = "#0072B2", "#8a8a8a"
 
@@ -62,14 +62,18 @@ class AttentionOverTraining(Experiment[AttentionSettings]):
                 Claim(
                     f"{self.id}.same-larger.layer{layer}",
                     "the sum of attention on examples that share the query's pattern is significantly larger",
-                    "after training: same − 2 × other > 0, over seeds",
-                    _over_seeds(settings, partial(_excess, layer=layer, step=settings.steps, times=2.0)),
+                    "after training: same > 2 × other, and same > 0, over seeds",
+                    mean_over_seeds(
+                        settings.seeds, partial(_excess, layer=layer, step=settings.steps), every_above, 0.0
+                    ),
                 ),
                 Claim(
                     f"{self.id}.gap-grows.layer{layer}",
                     "this gap increases during training",
                     "(same − other) after training − before > 0, on paired seeds",
-                    _over_seeds(settings, partial(_growth, layer=layer, steps=settings.steps)),
+                    mean_over_seeds(
+                        settings.seeds, partial(_growth, layer=layer, steps=settings.steps), every_above, 0.0
+                    ),
                 ),
             ]
         return claims
@@ -150,28 +154,21 @@ def _text(values: dict[int, float]) -> str:
     return f"{sum(numbers) / len(numbers):.3g} ({min(numbers):.3g} to {max(numbers):.3g})"
 
 
-def _excess(rows: list[Row], layer: int, step: int, times: float = 1.0) -> dict[int, float]:
-    """Each seed's same − times × other."""
+def _excess(rows: list[Row], layer: int, step: int) -> dict[int, float | None]:
+    """Each seed's same − 2 × other, where other is not taken for less than nothing; None where it diverged."""
+    return _combined(rows, layer, step, lambda same, other: same - 2 * max(other, 0.0))
+
+
+def _growth(rows: list[Row], layer: int, steps: int) -> dict[int, float | None]:
+    after, before = (_combined(rows, layer, step, lambda same, other: same - other) for step in (steps, 0))
+    found: dict[int, float | None] = {}
+    for seed in after.keys() & before.keys():
+        late, early = after[seed], before[seed]
+        found[seed] = None if late is None or early is None else late - early
+    return found
+
+
+def _combined(rows: list[Row], layer: int, step: int, how: Callable[[float, float], float]) -> dict[int, float | None]:
+    found: dict[int, float | None] = {row["seed"]: None for row in rows if row["step"] == step and row["diverged"]}
     same, other = (_values(rows, layer, step, kind) for kind in ("same", "other"))
-    return {seed: same[seed] - times * other[seed] for seed in same}
-
-
-def _growth(rows: list[Row], layer: int, steps: int) -> dict[int, float]:
-    after, before = (_excess(rows, layer, step) for step in (steps, 0))
-    return {seed: after[seed] - before[seed] for seed in after if seed in before}
-
-
-def _over_seeds(
-    settings: AttentionSettings, values: Callable[[list[Row]], dict[int, float]]
-) -> Callable[[list[Row]], Judgement]:
-    """Judge that a number of each seed is above 0, by its mean over seeds."""
-
-    def judge(rows: list[Row]) -> Judgement:
-        if len({row["seed"] for row in rows if row["step"] == settings.steps}) < settings.seeds:
-            return Judgement("not run")
-        found = list(values(rows).values())
-        lost = settings.seeds - len(found)
-        mean = sum(found) / len(found) if found else None
-        return every_above([Point(mean, over_seeds(found or [0.0]), "", lost)], 0.0)
-
-    return judge
+    return found | {seed: how(same[seed], other[seed]) for seed in same}

@@ -10,15 +10,17 @@ import matplotlib as mpl
 import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
-from pydantic import Field
+from numpy.typing import NDArray
+from pydantic import Field, model_validator
 
 from iclab.engines import Training
 from iclab.experiments import style
-from iclab.experiments.claims import Claim, Judgement, Point, every_above, every_below
+from iclab.experiments.claims import Claim, every_above, every_below, mean_over_seeds
 from iclab.experiments.experiment import Condition, Experiment
 from iclab.experiments.settings import Chosen, DeepMambaPaper, Disclosed
 from iclab.lab import MeasurementCell, TrainingCell, groups
-from iclab.probes import Row, over_seeds
+from iclab.models import Model
+from iclab.probes import Row
 
 CLEAN, OUTLIER = "#009E73", "#D55E00"
 STAGES = {
@@ -26,10 +28,13 @@ STAGES = {
     "trained": "trained",
     "closest": "second half on CQ",
     "one layer": "one layer, no norm",
+    "one layer, norm": "one layer, norm",
 }
-"""What is measured, and its heading; one layer, as in M-fig2 but for p_a, has gates in layer 1 only."""
+"""What is measured, and its heading; models of one layer are trained as in M-fig2 but for p_a."""
 SMALL = 0.1
 """The paper: gates of outliers are "very small". Read as: below a tenth of a clean example's at the same distance."""
+Profile = NDArray[np.float64]
+"""Gates of one seed, nearest example first."""
 STRAIGHT = 0.95
 """The paper: clean gates show "an approximately exponential decay". Read as: R² of their logarithms above this."""
 
@@ -40,8 +45,14 @@ class GateSettings(DeepMambaPaper):
     outlier_fraction: Annotated[float, Field(ge=0, le=1), Disclosed("α, M §4.2")] = 0.3
     test_prompts: Annotated[int, Field(ge=1), Chosen("for each seed")] = 2_000
     near: Annotated[
-        int, Field(ge=2, le=20), Chosen("distances the claims look at: farther away both kinds fade below 0.001")
+        int, Field(ge=4), Chosen("distances the claims look at: farther away both kinds fade below 0.001")
     ] = 8
+
+    @model_validator(mode="after")
+    def _within_the_prompt(self) -> GateSettings:
+        if self.near > self.context_length:
+            raise ValueError(f"near = {self.near}: must be at most context_length = {self.context_length}")
+        return self
 
 
 class GatesByDistance(Experiment[GateSettings]):
@@ -52,7 +63,7 @@ class GatesByDistance(Experiment[GateSettings]):
     settings = GateSettings
 
     def conditions(self, settings: GateSettings) -> list[Condition]:
-        """The trained and the untrained Mamba of M-tab1, the one of M-cq-training, and one of one layer."""
+        """The trained and the untrained Mamba of M-tab1, the one of M-cq-training, and two of one layer."""
         plain, one = settings.training("deep-mamba"), settings.one_layer()
         alone = Training(
             model=one.model("mamba"),
@@ -60,6 +71,7 @@ class GatesByDistance(Experiment[GateSettings]):
             recipe=one.recipe("mamba"),
             engine=settings.engine,
         )
+        normed = Model(name="deep-mamba", options={"layers": 1, "norm": "rms", "init_scale": settings.init_scale})
         stages: dict[str, tuple[Training, int | None]] = {
             "untrained": (plain, 0),
             "trained": (plain, None),
@@ -67,6 +79,7 @@ class GatesByDistance(Experiment[GateSettings]):
         }
         if 1 in self.layers:
             stages["one layer"] = (alone, None)
+            stages["one layer, norm"] = (alone.model_copy(update={"model": normed, "engine": "reference"}), None)
         return [
             Condition(
                 {"stage": stage},
@@ -85,57 +98,56 @@ class GatesByDistance(Experiment[GateSettings]):
     def claims(self, settings: GateSettings) -> list[Claim]:
         """Outliers shut out, clean examples fading exponentially; and how much of it training brings."""
         near = f"distances 1 to {settings.near}"
+
+        def small(name: str, layer: int, stage: str, words: str) -> Claim:
+            ratios = partial(_ratios, layer=layer, stage=stage, near=settings.near)
+            return Claim(
+                f"{self.id}.outlier-small.{name}",
+                words,
+                f"outlier gate / clean gate < {SMALL}, mean over {near}, over seeds",
+                mean_over_seeds(settings.seeds, ratios, every_below, SMALL),
+            )
+
         claims = []
         for layer in self.layers:
+            sizes: dict[str, Any] = {"layer": layer, "near": settings.near}
             claims += [
-                Claim(
-                    f"{self.id}.outlier-small.layer{layer}",
+                small(
+                    f"layer{layer}",
+                    layer,
+                    "trained",
                     "the gates of outliers are very small, those of clean examples relatively large",
-                    f"outlier gate / clean gate < {SMALL}, mean over {near}, over seeds",
-                    _judge(
-                        settings, partial(_ratios, layer=layer, stage="trained", near=settings.near), SMALL, every_below
-                    ),
                 ),
-                Claim(
-                    f"{self.id}.outlier-small.layer{layer}.cq-training",
-                    "(iclab's) the same after training on CQ",
-                    f"outlier gate / clean gate < {SMALL}, mean over {near}, over seeds",
-                    _judge(
-                        settings, partial(_ratios, layer=layer, stage="closest", near=settings.near), SMALL, every_below
-                    ),
-                ),
+                small(f"layer{layer}.cq-training", layer, "closest", "(iclab's) the same after training on CQ"),
                 Claim(
                     f"{self.id}.training-shuts.layer{layer}",
-                    "(iclab's yardstick) the untrained model does not do it already",
+                    "(iclab's yardstick) training brings outliers' gates down",
                     "ratio of outlier to clean gates: untrained − trained > 0, on paired seeds",
-                    _judge(settings, partial(_shut, layer=layer, near=settings.near), 0.0, every_above),
+                    mean_over_seeds(settings.seeds, partial(_shut, **sizes), every_above, 0.0),
                 ),
                 Claim(
                     f"{self.id}.decay.layer{layer}",
-                    "clean gates decay approximately exponentially with the distance from the query",
+                    "clean gates decay approximately exponentially with the distance from the query (those of any gate "
+                    "do, trained or not, if examples are independent)",
                     f"R² of log gate against distance > {STRAIGHT}, over {near}, over seeds",
-                    _judge(
-                        settings,
-                        partial(_straight, layer=layer, stage="trained", near=settings.near),
-                        STRAIGHT,
-                        every_above,
+                    mean_over_seeds(
+                        settings.seeds, partial(_straight, stage="trained", **sizes), every_above, STRAIGHT
                     ),
+                ),
+                Claim(
+                    f"{self.id}.half-life.layer{layer}",
+                    "Corollary 2: the gate of the j-th nearest clean example is at least of the order 2^−(j−1)",
+                    f"mean ratio of the gates of clean examples j + 1 and j > 0.5, for j < {settings.near}, over seeds",
+                    mean_over_seeds(settings.seeds, partial(_fading, stage="trained", **sizes), every_above, 0.5),
                 ),
             ]
         if 1 in self.layers:
-            claims.append(
-                Claim(
-                    f"{self.id}.outlier-small.one-layer",
-                    "(iclab's) the same in a Mamba of one layer, which has no norm",
-                    f"outlier gate / clean gate < {SMALL}, mean over {near}, over seeds",
-                    _judge(
-                        settings,
-                        partial(_ratios, layer=1, stage="one layer", near=settings.near),
-                        SMALL,
-                        every_below,
-                    ),
-                )
-            )
+            claims += [
+                small("one-layer", 1, "one layer", "(iclab's) the same in a Mamba of one layer, without a norm"),
+                small(
+                    "one-layer.norm", 1, "one layer, norm", "(iclab's) the same in a Mamba of one layer, with a norm"
+                ),
+            ]
         return claims
 
     def table(self, rows: list[Row], settings: GateSettings) -> list[dict[str, Any]]:
@@ -147,7 +159,8 @@ class GatesByDistance(Experiment[GateSettings]):
                 for stage in dict.fromkeys(row["stage"] for row in rows):
                     for kind in ("clean", "outlier"):
                         values = [profile[place - 1] for profile in _profiles(rows, layer, stage, kind).values()]
-                        line[f"{stage}: {kind}"] = f"{np.nanmean(values):.4f}" if values else "–"
+                        good = [value for value in values if np.isfinite(value)]
+                        line[f"{stage}: {kind}"] = f"{np.mean(good):.4f}" if good else "–"
                 lines.append(line)
         return lines
 
@@ -181,8 +194,8 @@ class FirstLayerGates(GatesByDistance):
     )
     reading = (
         "Mean gate G of the label's channel, seen from the query, over seeds; bands run from the lowest to the highest "
-        "seed. Dashed, halving with every step: σ(0) = 1/2 gives that before any training. Right, one layer as in "
-        "M-fig2: there no norm makes outliers small, and the gate learns to."
+        "seed. Dashed, halving with every step: σ(0) = 1/2 gives that before any training. Right, one layer trained as "
+        "in M-fig2, without and with a norm: all else is alike."
     )
     layers = (1,)
 
@@ -206,45 +219,54 @@ def _profiles(rows: list[Row], layer: int, stage: str, kind: str) -> dict[int, l
     return {seed: [places[p] for p in sorted(places)] for seed, places in found.items()}
 
 
-def _ratios(rows: list[Row], layer: int, stage: str, near: int) -> dict[int, float]:
-    """Each seed's mean outlier gate divided by its mean clean gate, distance by distance."""
-    clean, outlier = (_profiles(rows, layer, stage, kind) for kind in ("clean", "outlier"))
-    return {s: float(np.nanmean(np.divide(outlier[s][:near], clean[s][:near]))) for s in clean}
-
-
-def _shut(rows: list[Row], layer: int, near: int) -> dict[int, float]:
-    before, after = (_ratios(rows, layer, stage, near) for stage in ("untrained", "trained"))
-    return {seed: before[seed] - after[seed] for seed in after if seed in before}
-
-
-def _straight(rows: list[Row], layer: int, stage: str, near: int) -> dict[int, float]:
-    """Each seed's R² of log gate against distance; 0 where gates grow with distance."""
-    found = {}
-    for seed, profile in _profiles(rows, layer, stage, "clean").items():
-        logs, distance = np.log(profile[:near]), np.arange(1, near + 1)
-        correlation = float(np.corrcoef(distance, logs)[0, 1])
-        found[seed] = correlation**2 if correlation < 0 else 0.0
+def _each(
+    rows: list[Row], layer: int, stage: str, kinds: Sequence[str], how: Callable[..., float]
+) -> dict[int, float | None]:
+    """One number a seed, made of its profiles; None where it diverged, nothing where no such example was seen."""
+    found: dict[int, float | None] = {row["seed"]: None for row in rows if row["stage"] == stage and row["diverged"]}
+    profiles = [_profiles(rows, layer, stage, kind) for kind in kinds]
+    for seed in profiles[0]:
+        value = how(*(np.array(profile[seed]) for profile in profiles))
+        if np.isfinite(value):
+            found[seed] = value
     return found
 
 
-def _judge(
-    settings: GateSettings,
-    values: Callable[[list[Row]], dict[int, float]],
-    margin: float,
-    rule: Callable[[Sequence[Point], float], Judgement],
-) -> Callable[[list[Row]], Judgement]:
-    """Judge the mean over seeds of one number a seed."""
+def _ratios(rows: list[Row], layer: int, stage: str, near: int) -> dict[int, float | None]:
+    """Each seed's outlier gate divided by its clean gate, mean over distances."""
 
-    def judge(rows: list[Row]) -> Judgement:
-        stages = {row["stage"] for row in rows}
-        measured = [{row["seed"] for row in rows if row["stage"] == stage} for stage in stages]
-        if not {"untrained", "trained", "closest"} <= stages or min(map(len, measured)) < settings.seeds:
-            return Judgement("not run")
-        found = list(values(rows).values())
-        mean = sum(found) / len(found) if found else None
-        return rule([Point(mean, over_seeds(found or [0.0]), "", settings.seeds - len(found))], margin)
+    def how(clean: Profile, outlier: Profile) -> float:
+        return float(np.mean(outlier[:near] / clean[:near]))
 
-    return judge
+    return _each(rows, layer, stage, ("clean", "outlier"), how)
+
+
+def _shut(rows: list[Row], layer: int, near: int) -> dict[int, float | None]:
+    before, after = (_ratios(rows, layer, stage, near) for stage in ("untrained", "trained"))
+    found: dict[int, float | None] = {}
+    for seed in before.keys() & after.keys():
+        early, late = before[seed], after[seed]
+        found[seed] = None if early is None or late is None else early - late
+    return found
+
+
+def _straight(rows: list[Row], layer: int, stage: str, near: int) -> dict[int, float | None]:
+    """Each seed's R² of log gate against distance; 0 where gates grow with distance."""
+
+    def how(clean: Profile) -> float:
+        correlation = float(np.corrcoef(np.arange(near), np.log(clean[:near]))[0, 1])
+        return 0.0 if correlation > 0 else correlation**2
+
+    return _each(rows, layer, stage, ("clean",), how)
+
+
+def _fading(rows: list[Row], layer: int, stage: str, near: int) -> dict[int, float | None]:
+    """Each seed's geometric mean of what is left of the gate from one clean example to the next."""
+
+    def how(ranked: Profile) -> float:
+        return float((ranked[near - 1] / ranked[0]) ** (1 / (near - 1)))
+
+    return _each(rows, layer, stage, ("clean_rank",), how)
 
 
 def _panel(axes: Axes, rows: list[Row], layer: int, stage: str) -> None:
@@ -255,6 +277,7 @@ def _panel(axes: Axes, rows: list[Row], layer: int, stage: str) -> None:
             continue
         distance = np.arange(1, profiles.shape[1] + 1)
         axes.fill_between(distance, profiles.min(0), profiles.max(0), color=colour, alpha=0.2, linewidth=0)
+        axes.set_xlim(0.5, profiles.shape[1] + 0.5)
         label = f"{kind} examples"
         axes.plot(distance, profiles.mean(0), color=colour, marker="o", markersize=3.2, linewidth=1.4, label=label)
     halves = np.arange(1, 21)
@@ -263,5 +286,3 @@ def _panel(axes: Axes, rows: list[Row], layer: int, stage: str) -> None:
     )
     axes.set_yscale("log")
     axes.set_ylim(1e-6, 1.0)
-    axes.set_xlim(0.5, 20.5)
-    axes.set_xticks([1, 5, 10, 15, 20])

@@ -9,7 +9,7 @@ from pydantic import Field
 from iclab.experiments.claims import Claim
 from iclab.experiments.m_tab1 import CLEARLY, ColumnName, ModelTable, TableSettings, cell
 from iclab.experiments.placements import ahead, alike, at_least, flat
-from iclab.experiments.settings import Chosen, Disclosed
+from iclab.experiments.settings import Chosen, Different, Disclosed
 
 
 class SoftmaxTableSettings(TableSettings):
@@ -21,6 +21,7 @@ class SoftmaxTableSettings(TableSettings):
     columns: Annotated[
         tuple[ColumnName, ...],
         Field(min_length=1),
+        Different,
         Chosen("M-tab1 has the further ones, for the same models at d = 30"),
     ] = ("as chosen", "labels flipped")
 
@@ -62,7 +63,8 @@ class WithSoftmax(ModelTable):
             ),
             Claim(
                 "M-tab3.softmax-flat",
-                "no significant accuracy drop in the CQ setting for softmax attention",
+                "no significant accuracy drop in the CQ setting for softmax attention (it cannot have one if it sees "
+                "all examples at once: it does not know their order)",
                 "placements differ by less than 0.005, on paired seeds",
                 flat(n, 0.005, {"column": "as chosen", "model": softmax, "stage": "trained"}),
             ),

@@ -39,18 +39,20 @@ class Column:
     settings: DeepMambaPaper
     yardsticks: bool = True
     """Whether the untrained models and the vote are measured here too."""
+    models: tuple[str, ...] | None = None
+    """Which models it is about; by default all of the table."""
 
 
 class PlacementTable(Experiment[D]):
     """A table of accuracies by placement."""
 
-    caption = "accuracy in %, mean and 95 % interval; 'as trained' is on prompts like those of the training"
+    caption = "accuracy in %, mean and 95 % interval; 'as trained' is on prompts like the last of the training"
     numbers: ClassVar[Mapping[tuple[str, str], Numbers]] = {}
     """The paper's numbers by column and model."""
 
     @abstractmethod
     def columns(self, settings: D) -> list[Column]:
-        """Return the table's columns; the first is the one the paper prints."""
+        """Return the table's columns."""
 
     @abstractmethod
     def models(self, settings: D) -> tuple[str, ...]:
@@ -61,7 +63,9 @@ class PlacementTable(Experiment[D]):
         found = []
         for column in self.columns(settings):
             chosen = column.settings
-            for number, model in enumerate(self.models(settings)):
+            for number, model in enumerate(
+                m for m in self.models(settings) if column.models is None or m in column.models
+            ):
                 training = chosen.training(model)
                 for group in groups(chosen.seeds):
                     cell = TrainingCell(training=training, group=group)
@@ -73,7 +77,8 @@ class PlacementTable(Experiment[D]):
                         wanted += [("vote", place, "vote", 0) for place in PLACEMENTS]
                     wanted += [("trained", "as trained", "error", None)]
                     for stage, place, probe, at in wanted:
-                        prompts = training.prompts if place == "as trained" else chosen.placed(place)
+                        last = training.prompts_at(training.recipe.steps)
+                        prompts = last if place == "as trained" else chosen.placed(place)
                         columns = {
                             "column": column.name,
                             "model": "vote" if stage == "vote" else training.model.label,
@@ -139,16 +144,17 @@ def errors(rows: list[Row], **where: Any) -> dict[int, float | None]:
 
 def proportion(rows: list[Row], **where: Any) -> Proportion | None:
     """The error in one cell, over seeds; None if it was not measured."""
-    found = [row for row in rows if all(row[name] == value for name, value in where.items())]
+    found = {row["seed"]: row for row in rows if all(row[name] == value for name, value in where.items())}
     if not found:
         return None
-    return Proportion.of([row["error"] for row in found], max(row["prompts"] or 0 for row in found))
+    return Proportion.of([row["error"] for row in found.values()], max(row["prompts"] or 0 for row in found.values()))
 
 
 def told(where: Where) -> str:
     """Name a cell of the table for people."""
-    parts = [where.get("column", ""), style.NAMES.get(where.get("model", ""), ""), where.get("placement", "")]
-    return ", ".join(part for part in parts if part)
+    model = where.get("model", "")
+    name = "plain vote" if model == "vote" else style.NAMES.get(model, model)
+    return ", ".join(part for part in (where.get("column", ""), name, where.get("placement", "")) if part)
 
 
 def _accuracies(rows: list[Row], seeds: int, cells: Sequence[Where]) -> list[Point] | None:
@@ -269,7 +275,7 @@ def _panels(table: PlacementTable[Any], rows: list[Row], settings: DeepMambaPape
         panel.set_ylim(max(0.0, lowest - 3), 103)
         if number % across == 0:
             panel.set_ylabel("accuracy, %")
-    legend(figure, models, any(row["stage"] == "vote" for row in rows), bool(table.numbers))
+    legend(figure, models, rows, any(name in names for name, _ in table.numbers))
     style.title(figure, table.id, table.title, rows, settings)
     return figure
 
@@ -311,7 +317,7 @@ def marks(axes: Axes, rows: list[Row], model: str, x: float, colour: str) -> Non
         axes.plot(x, 100 - 100 * start.mean, "x", color=colour, markersize=5, markeredgewidth=1.1)
 
 
-def legend(figure: Figure, models: list[str], vote: bool, paper: bool) -> None:
+def legend(figure: Figure, models: list[str], rows: list[Row], paper: bool) -> None:
     """Explain the marks below the figure."""
     handles = [
         Line2D(
@@ -319,8 +325,10 @@ def legend(figure: Figure, models: list[str], vote: bool, paper: bool) -> None:
         )
         for m in models
     ]
-    handles.append(Line2D([], [], color=style.FAINT, marker="x", linestyle="", markersize=5, label="untrained"))
-    if vote:
+    stages = {row["stage"] for row in rows}
+    if "untrained" in stages:
+        handles.append(Line2D([], [], color=style.FAINT, marker="x", linestyle="", markersize=5, label="untrained"))
+    if "vote" in stages:
         handles.append(Line2D([], [], color=style.INK, linewidth=0.9, linestyle=(0, (4, 2)), label="plain vote"))
     if paper:
         handles.append(

@@ -11,13 +11,23 @@ import difflib
 from dataclasses import dataclass
 from typing import Annotated, Any, Literal, Self
 
-from pydantic import Field
+from pydantic import AfterValidator, Field
 
 from iclab.description import Description, InputError
 from iclab.engines import Recipe, Switch, Training
 from iclab.models import Model
 from iclab.prompts import Outliers, Patterns, Prompts
 from iclab.prompts.tasks import AllPairs, Ring, TaskSet
+
+
+def _different(values: tuple[Any, ...]) -> tuple[Any, ...]:
+    if len(set(values)) < len(values):
+        raise ValueError("must all be different")
+    return values
+
+
+Different = AfterValidator(_different)
+"""For a list in which nothing may stand twice."""
 
 
 @dataclass(frozen=True)
@@ -271,7 +281,7 @@ class DeepMambaPaper(MambaPaper):
             first = self.train_prompts(self.train_outlier_fraction)
             closest = first.outliers.model_copy(update={"placement": "closest"})
             more["switches"] = (Switch(step=self.steps // 2, prompts=first.model_copy(update={"outliers": closest})),)
-        return super().recipe(name).model_copy(update=more)
+        return Recipe.model_validate(super().recipe(name).model_dump() | more)  # which sorts snapshots
 
     def training(self, name: str) -> Training:
         """A training of one model as the tables have it."""

@@ -14,7 +14,7 @@ from iclab.description import InputError
 class Answer(NamedTuple):
     """A model's output for a batch of prompts, with the attention scores and gates that made it.
 
-    The arrays over examples leave the query out: it shows no label, so it adds nothing to the output.
+    The arrays over examples leave the query out. It shows no label, so in one layer it adds nothing to the output.
     """
 
     output: Tensor
@@ -35,12 +35,13 @@ def combine(answers: Sequence[Answer], how: Callable[[list[Tensor]], Tensor]) ->
     return Answer(**parts)
 
 
-def as_answer(returned: Answer | Tensor, batch: int, label_width: int) -> Answer:
-    """Accept what a model returned: an `Answer`, or a tensor (batch,) or (batch, w) as users' modules do."""
+def as_answer(returned: Answer | Tensor, batch: int, length: int, label_width: int = 1) -> Answer:
+    """Accept what a model returned for prompts of ``length`` examples: an `Answer`, or just its output."""
     answer = returned if isinstance(returned, Answer) else Answer(returned)
     output = answer.output
     answer = answer._replace(
-        attention=_by_layer("attention", answer.attention, batch), gate=_by_layer("gate", answer.gate, batch)
+        attention=_by_layer("attention", answer.attention, batch, length),
+        gate=_by_layer("gate", answer.gate, batch, length),
     )
     if not isinstance(output, torch.Tensor):
         raise InputError(f"model output = {type(output).__name__}: must be a tensor of shape ({batch}, {label_width})")
@@ -53,10 +54,14 @@ def as_answer(returned: Answer | Tensor, batch: int, label_width: int) -> Answer
     return answer
 
 
-def _by_layer(name: str, part: Tensor | None, batch: int) -> Tensor | None:
+def _by_layer(name: str, part: Tensor | None, batch: int, length: int) -> Tensor | None:
     """Give what one layer did the axis of layers."""
-    if part is None or (part.dim() == 3 and part.shape[0] == batch):
-        return part
-    if part.dim() == 2 and part.shape[0] == batch:
-        return part.unsqueeze(1)
-    raise InputError(f"model {name} shape = {tuple(part.shape)}: must be ({batch}, l) or ({batch}, layers, l)")
+    if part is None:
+        return None
+    if isinstance(part, torch.Tensor) and (part.shape[0:1], part.shape[-1:]) == ((batch,), (length,)):
+        if part.dim() == 2:
+            return part.unsqueeze(1)
+        if part.dim() == 3:
+            return part
+    found = f"shape {tuple(part.shape)}" if isinstance(part, torch.Tensor) else type(part).__name__
+    raise InputError(f"model {name} = {found}: must be a tensor ({batch}, {length}) or ({batch}, layers, {length})")

@@ -8,14 +8,15 @@ all l + 1 tokens, writes a new token at every position, and the next layer reads
     Q⁽ᵏ⁾ = norm(P⁽ᵏ⁾),     P⁽ᵏ⁺¹⁾ = mix(Q⁽ᵏ⁾)   or, with a residual stream,   P⁽ᵏ⁾ + mix(Q⁽ᵏ⁾),
     F(Ψ; P) = the label's coordinate of the query's token in P⁽ᴷ⁾.
 
-Each architecture is its ``mix``. With one layer, one head and no norm the stack is the one-layer model.
+Each architecture is its ``mix``. One layer, one head and no norm are the one-layer model (if linear, without 1/l).
 
 Heads cut the d coordinates of keys, queries and values into equal slices. A head's value also holds the label,
 
     mix(Q)_i = Σ_h W_O,h Σ_j weight_h(i, j) W_V,h q_j,
 
-and W_V, W_O start as that cut and its inverse, so that at the start all heads together are the single head. Without
-W_V and W_O heads of linear attention are one: Σ_h q_jᵀ W_B,hᵀ W_C,h q_i = q_jᵀ (Σ_h W_B,hᵀ W_C,h) q_i.
+and W_V, W_O start as that cut and its inverse. What the heads then write together is the single head's label, but not
+its inputs: head h weighs its own slice by its own score, so from two layers on several heads start as another function.
+Without W_V and W_O heads of linear attention are one: Σ_h q_jᵀ W_B,hᵀ W_C,h q_i = q_jᵀ (Σ_h W_B,hᵀ W_C,h) q_i.
 """
 
 from __future__ import annotations
@@ -114,7 +115,7 @@ class Deep(nn.Module, ABC):
             return (project(readers, key[0].mT @ query[0]) @ seen.mT).unsqueeze(1)
         return by_head(readers, query) @ by_head(seen, key).mT
 
-    def values(self, layer: int, tokens: Tensor, label_only: bool) -> Tensor:
+    def carried(self, layer: int, tokens: Tensor, label_only: bool) -> Tensor:
         """W_V q_j by head, (batch, heads, l + 1, channels); the label is the last channel."""
         if self.value is None:
             return tokens[:, None, :, -1:] if label_only else tokens[:, None]

@@ -54,4 +54,4 @@ class DeepLinear(Deep):
         if self.sees == "past":
             scores = scores.masked_fill(later(count, length + 1, tokens.device), 0.0)
         attention = scores[:, :, -1, :length].sum(1)
-        return Mixed(scores @ self.values(layer, seen, label_only), attention, torch.ones_like(attention))
+        return Mixed(scores @ self.carried(layer, seen, label_only), attention, torch.ones_like(attention))

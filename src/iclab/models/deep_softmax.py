@@ -14,7 +14,7 @@ from iclab.models.deep import Deep, Mixed, Norm, Sees, check_sees, later
 
 
 class DeepSoftmax(Deep):
-    """Softmax attention of several layers; arguments as for `DeepLinear`."""
+    """Softmax attention of several layers; arguments as for `DeepLinear`, but for ``divide``."""
 
     def __init__(
         self,
@@ -40,4 +40,4 @@ class DeepSoftmax(Deep):
             scores = scores.masked_fill(later(count, length + 1, tokens.device), -torch.inf)
         weights = torch.softmax(scores, -1)
         attention = weights[:, :, -1, :length].mean(1)
-        return Mixed(weights @ self.values(layer, seen, label_only), attention, torch.ones_like(attention))
+        return Mixed(weights @ self.carried(layer, seen, label_only), attention, torch.ones_like(attention))

@@ -141,7 +141,7 @@ def linear_scores(tokens: Tensor, key: Tensor, query: Tensor) -> Tensor:
 
 
 def product_gates(logits: Tensor) -> Tensor:
-    """log G_i = log σ(s_i) + Σ_{j > i} log(1 − σ(s_j)) for s = wᵀp, (batch, l + 1); never 0 · ∞ however long."""
+    """log G_i = log σ(s_i) + Σ_{j > i} log(1 − σ(s_j)) for s = wᵀp, (…, l + 1); never 0 · ∞ however long."""
     stay = F.logsigmoid(-logits)
     later = stay.flip(-1).cumsum(-1).flip(-1) - stay  # Σ_{j > i}
     return F.logsigmoid(logits) + later
