@@ -98,6 +98,10 @@ class MambaPaper(Settings):
     context_length: Annotated[int, Disclosed("l_tr = l_ts, M §4")] = 20
     train_outlier_scale: Annotated[float, Disclosed("κ_a, M §4")] = 2.0
     init_scale: Annotated[float, Disclosed("δ, M §4")] = 0.2
+    test_outliers: Annotated[
+        Literal["paper", "training"],
+        Disclosed("M §4: three unseen mixtures of the training outliers; or those themselves"),
+    ] = "paper"
     test_tasks: Annotated[TaskSet, Disclosed("M (5): the error is over all tasks of T")] = AllPairs()
 
     # Evidence: Mamba's error under flipped labels at α = 0.8 unless said otherwise. There 0.0115 of the prompts have no
@@ -179,7 +183,7 @@ class MambaPaper(Settings):
             tasks=self.test_tasks,
             context_length=self.context_length,
             irrelevant_scale=self.test_irrelevant_scale,
-            outliers=Outliers(scale=self.test_outlier_scale, patterns="paper", **outliers),
+            outliers=Outliers(scale=self.test_outlier_scale, patterns=self.test_outliers, **outliers),
         )
 
     def amount(self, fraction: float) -> dict[str, Any]:
