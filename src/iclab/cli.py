@@ -74,9 +74,11 @@ PROMPT_FLAGS = {
     "dimension": ("patterns.dimension", "d, the length of an input"),
     "relevant": ("patterns.relevant", "M1, the number of relevant patterns"),
     "irrelevant": ("patterns.irrelevant", "M2, the number of irrelevant patterns"),
+    "label-dimension": ("label_dimension", "d_Y: labels are ±q in so many dimensions (default: the number ±1)"),
     "outlier-pattern-count": ("patterns.outlier", "V, the number of outlier patterns"),
     "tasks": ("tasks", "all, ring:U, unseen:ring:U, or pairs such as 0-1,1-2,2-0"),
     "context-length": ("context_length", "l, examples in a prompt"),
+    "relevant-fraction": ("relevant_fraction", "T's α: how many examples carry one of the task's two patterns"),
     "irrelevant-scale": ("irrelevant_scale", "K, with κ ~ U(−K, K)"),
     "outlier-fraction": ("outliers.fraction", "probability that an example is an outlier"),
     "outlier-count": ("outliers.count", "exact number of outliers instead"),
@@ -205,13 +207,13 @@ def _parser() -> argparse.ArgumentParser:
 
     train = command("train", _train, "train any model on any prompts, and measure it", TRAIN_EXAMPLES)
     train.add_argument("file", metavar="FILE", nargs="?", help="a TOML file; flags override it")
-    built_in = "mamba, linear, softmax, deep-mamba, deep-linear, deep-softmax"
+    built_in = "mamba, linear, softmax, deep-mamba, deep-linear, deep-softmax, softmax-mlp"
     train.add_argument("--model", help=f"{built_in}, or your own as package.module:Class")
     train.add_argument("--seeds", metavar="N", type=int, help="how many training seeds (default: 8)")
     for flag, (_, text) in (PROMPT_FLAGS | RECIPE_FLAGS).items():
         train.add_argument(f"--{flag}", metavar="X", help=text)
     for flag, (key, text) in PROMPT_FLAGS.items():
-        if not key.startswith("patterns."):  # those are fixed by the training
+        if not key.startswith(("patterns.", "label_")):  # those are fixed by the training
             train.add_argument(f"--test-{flag}", metavar="X", help=f"in tests: {text}")
     train.add_argument("--test-prompts", metavar="N", type=int, help="test prompts for each seed (default: 10000)")
     train.add_argument("--dtype", help="float32 or float64")

@@ -13,7 +13,7 @@ from iclab.prompts import Outliers, Patterns, Prompts, Stream
 
 SMALL = Patterns(dimension=12, relevant=4, irrelevant=3, outlier=2)
 PROMPTS = Prompts(patterns=SMALL, context_length=8, outliers=Outliers(fraction=0.5))
-ONE_LAYER = ("mamba", "linear", "softmax")
+ONE_LAYER = ("mamba", "linear", "softmax", "softmax-mlp")
 DEEP = {
     "three layers of mamba": ("deep-mamba", {}),
     "two layers of mamba, no norm": ("deep-mamba", {"layers": 2, "norm": "none", "init_scale": 0.1}),
@@ -26,7 +26,7 @@ DEEP = {
 def training(model="mamba", prompts=PROMPTS, dtype="float64", basis_seed=None, **recipe):
     """Describe a training on the reference engine, which `auto` would not take for all of these."""
     name, options = DEEP.get(model, (model, {}))
-    rates = {"linear": 0.05, "deep-mamba": 0.05, "deep-linear": 0.003, "deep-softmax": 0.1}
+    rates = {"linear": 0.05, "deep-mamba": 0.05, "deep-linear": 0.001, "deep-softmax": 0.1}
     defaults = {"steps": 30, "batch_size": 16, "step_size": rates.get(name, 0.5)}
     return Training(
         model=Model(name=name, options=options),

@@ -6,7 +6,7 @@ import torch
 from model_suite import LENGTHS, OUTLIERS, WIDTH, ModelSuite, prompts_of, with_random_weights
 from scipy.special import expit as sigmoid
 
-from iclab.models import Linear, Mamba, Softmax
+from iclab.models import Linear, Mamba, Softmax, SoftmaxMLP
 from iclab.prompts import Patterns
 
 
@@ -51,6 +51,23 @@ class TestSoftmax(OneLayerSuite):
         scores = np.exp(self.scores(weights, prompt))
         shares = scores / scores.sum()
         return sum(prompt[:-1, -1] * shares), shares, np.ones(len(scores))
+
+
+class TestSoftmaxMLP(OneLayerSuite):
+    still = ("hidden",)
+
+    def make(self):
+        model = SoftmaxMLP(width=WIDTH, neurons=7, value_size=9).double()
+        model.signs.copy_(torch.tensor([1, -1, 1, 1, -1, 1, -1], dtype=torch.float64) / 7)
+        return model
+
+    def by_hand(self, weights, prompt):
+        powers = np.exp(self.scores(weights, prompt))
+        shares = powers / powers.sum()
+        mixed = sum(share * weights["value"] @ p for share, p in zip(shares, prompt[:-1], strict=True))
+        neurons = [max(0.0, row @ mixed) for row in weights["hidden"]]
+        signs = np.array([1, -1, 1, 1, -1, 1, -1]) / 7
+        return signs @ neurons, shares, np.ones(len(shares))
 
 
 @pytest.mark.parametrize("outliers", OUTLIERS)
@@ -173,4 +190,35 @@ def test_start_turns_with_the_patterns():
         model = Mamba(width=41).double()
         model.initialise(patterns.basis(basis_seed), seed=7)
         seen.append(patterns.basis(basis_seed).vectors @ model.gate.detach().numpy()[:-1])
+    np.testing.assert_allclose(seen[0], seen[1], atol=1e-12)
+
+
+def test_the_mlp_starts_as_the_paper_says():
+    patterns = Patterns(dimension=30, relevant=6, irrelevant=20, outlier=0)
+    models = [SoftmaxMLP(width=60, label_width=30, neurons=100) for _ in range(40)]
+    for seed, model in enumerate(models):
+        model.initialise(patterns.basis(seed), seed)
+    first = models[0]
+    assert torch.equal(first.value, 0.1 * torch.eye(60))
+    assert torch.equal(first.key, 0.1 * torch.diag(torch.tensor([1.0] * 30 + [0.0] * 30)))
+    hidden = torch.stack([model.hidden.detach().double() for model in models])
+    np.testing.assert_allclose(hidden.std() * 10, 1.0, rtol=0.01)  # ξ = 1/√m
+    assert abs(hidden.mean()) < 4 / np.sqrt(hidden.numel() * 100)
+    np.testing.assert_allclose((hidden**2).mean((0, 1)) * 100, 1.0, atol=0.1)
+    signs = torch.stack([model.signs for model in models])
+    torch.testing.assert_close(signs.abs(), torch.full_like(signs, 0.01))
+    assert 0.45 < (signs > 0).double().mean() < 0.55
+    assert len({tuple(row.tolist()) for row in signs}) == 40
+    assert "signs" not in dict(first.named_parameters())  # a never moves
+    root = SoftmaxMLP(width=60, neurons=100, output="root")
+    torch.testing.assert_close(root.signs.abs(), torch.full((100,), 0.1))
+
+
+def test_the_mlps_start_turns_with_the_patterns():
+    patterns = Patterns(dimension=20, relevant=6, irrelevant=10, outlier=0)
+    seen = []
+    for basis_seed in (0, 1):
+        model = SoftmaxMLP(width=25, label_width=5, neurons=11).double()
+        model.initialise(patterns.basis(basis_seed), seed=3)
+        seen.append(model.hidden.detach().numpy()[:, :20] @ patterns.basis(basis_seed).vectors.T)
     np.testing.assert_allclose(seen[0], seen[1], atol=1e-12)

@@ -143,8 +143,10 @@ class Training(Description):
     @model_validator(mode="after")
     def _one_basis(self) -> Training:
         for switch in self.recipe.switches:
-            if switch.prompts.patterns != self.prompts.patterns:
-                raise ValueError(f"switches at step {switch.step}: must use the same patterns as the first prompts")
+            if self.prompts.fits(switch.prompts):
+                raise ValueError(
+                    f"switches at step {switch.step}: must use the patterns and labels of the first prompts"
+                )
         return self
 
     @model_validator(mode="after")
@@ -179,6 +181,10 @@ def warn_beyond_theory(training: Training) -> None:
 
 def undrawable(prompts: Prompts) -> str:
     """Say why the fused engine cannot draw these prompts; an empty text if it can."""
+    if prompts.label_dimension is not None:
+        return f"label_dimension = {prompts.label_dimension}: it knows labels of one number"
+    if prompts.relevant_fraction < 1 or prompts.relevant_mixtures:
+        return "it knows prompts of M alone: relevant_fraction = 1, no relevant_mixtures"
     for name in ("labels", "placement"):
         rule = getattr(prompts.outliers, name)
         if isinstance(rule, Code):

@@ -145,9 +145,8 @@ def _ensemble(
     if example is None:
         first = training.prompts.draw(seeds, Stream.TRAIN, count=2, dtype=training.dtype)
         example = first.dense(stacked_dictionary(training, seeds, training.prompts))
-    length = training.prompts.context_length
     dtype = getattr(torch, training.dtype)
-    modules = initial_modules(training.model, example.shape[-1], length, seeds, bases(training, seeds), dtype)
+    modules = initial_modules(training.model, example.shape[-1], training.prompts, seeds, bases(training, seeds), dtype)
     for row, module in enumerate(modules):
         module.to(training.device)
         if weights is not None:

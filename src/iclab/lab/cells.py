@@ -64,8 +64,8 @@ class MeasurementCell(Description):
         kept = self.training.training.recipe.kept
         if self.at not in kept:
             raise ValueError(f"at = {self.at}: weights are kept after steps {', '.join(map(str, kept))}")
-        if self.prompts.patterns != self.training.training.prompts.patterns:
-            raise ValueError("prompts.patterns: must be those of the training prompts; only the rest may shift")
+        if obstacle := self.training.training.prompts.fits(self.prompts):
+            raise ValueError(obstacle)
         return self
 
     @property

@@ -17,6 +17,7 @@ from iclab.models.deep_softmax import DeepSoftmax
 from iclab.models.linear import Linear
 from iclab.models.mamba import Mamba
 from iclab.models.softmax import Softmax
+from iclab.models.softmax_mlp import SoftmaxMLP
 
 VERSION = 1
 """Part of every cell's hash: bump it when the same weights give another output, or start elsewhere."""
@@ -28,6 +29,7 @@ MODELS: dict[str, type[nn.Module]] = {
     "deep-mamba": DeepMamba,
     "deep-linear": DeepLinear,
     "deep-softmax": DeepSoftmax,
+    "softmax-mlp": SoftmaxMLP,
 }
 """The built-in architectures by name."""
 
@@ -35,8 +37,9 @@ MODELS: dict[str, type[nn.Module]] = {
 class Model(Description):
     """An architecture and its options: a built-in one by name, or anyone's ``nn.Module`` class.
 
-    A user's class is called with the keywords it accepts among ``width`` (the token's length) and
-    ``context_length``, and with ``options``. It maps dense prompts (batch, l + 1, width) to outputs (batch,).
+    A user's class is called with ``options`` and with the keywords it accepts among ``width`` (a token's length),
+    ``label_width`` (how many of its last coordinates are the label) and ``context_length``. It maps dense prompts
+    (batch, l + 1, width) to outputs (batch,).
 
     Example:
         >>> Model(name="mamba", options={"state_size": 64}).build(width=31, context_length=20).key.shape
@@ -98,10 +101,10 @@ class Model(Description):
         """How a built-in model gates, as the fused engine needs to know; empty where there is no fused form."""
         return getattr(MODELS[self.name], "gating", "") if isinstance(self.name, str) else ""
 
-    def build(self, width: int, context_length: int) -> nn.Module:
+    def build(self, width: int, context_length: int, label_width: int = 1) -> nn.Module:
         """Construct one instance."""
         factory = _factory(self.name)
-        given = {"width": width, "context_length": context_length}
+        given = {"width": width, "context_length": context_length, "label_width": label_width}
         accepted = inspect.signature(factory).parameters
         if not (isinstance(factory, type) and issubclass(factory, nn.Module)):
             raise InputError(f"model = {self.label}: must be a class of torch.nn.Module")
@@ -117,7 +120,7 @@ class Model(Description):
 
 
 PLAIN = (bool, int, float, str, type(None))
-GIVEN = ("width", "context_length")
+GIVEN = ("width", "context_length", "label_width")
 """What `Model.build` itself passes to a class that asks for it."""
 
 
@@ -136,6 +139,7 @@ __all__ = [
     "Mamba",
     "Model",
     "Softmax",
+    "SoftmaxMLP",
     "as_answer",
     "combine",
 ]

@@ -30,7 +30,7 @@ def error_sums(batch: PromptBatch, answer: Answer) -> Sums:
 
 def vote_sums(batch: PromptBatch) -> Sums:
     """The same for a plain vote of the labels shown by examples that share the query's pattern."""
-    shown = batch.labels[..., :-1, :].astype(np.float64)  # (S, B, l, w)
+    shown = batch.labels[..., :-1, :1].astype(np.float64)  # (S, B, l, 1): along q, where labels are ±q
     return _margin_sums(batch.target * (shown * batch.same_pattern[..., None]).sum(-2))
 
 
@@ -188,8 +188,8 @@ def measure(
         raise InputError(f"probe = {probe!r}: must be one of {', '.join(PROBES)}")
     if count < 1:
         raise InputError(f"count = {count}: must be at least 1")
-    if prompts.patterns != trained.training.prompts.patterns:
-        raise InputError("prompts.patterns: must be those of the training prompts; only the rest may shift")
+    if obstacle := trained.training.prompts.fits(prompts):
+        raise InputError(obstacle)
     kind = PROBES[probe]
     if kind.prompt_sums is not None:  # whatever became of the model
         sums = tally_prompts(trained, kind.prompt_sums, prompts, count, draw=draw, report=report)

@@ -26,9 +26,9 @@ class PromptBatch:
     coefficient: NDArray[np.floating]
     """(…, l + 1, k) their coefficients; an outlier coefficient of 0 is a clean token."""
     labels: NDArray[np.floating]
-    """(…, l + 1, w) the labels shown, w numbers each (w = 1 in paper M)."""
+    """(…, l + 1, w) the labels shown, w numbers each: ±1 in paper M, ±q in T and S."""
     target: NDArray[np.floating]
-    """(…, w) the query's true label z."""
+    """(…, 1) the query's true label z, which the answer is compared with."""
     outlier: NDArray[np.bool_]
     """(…, l) which examples are corrupted."""
     true_labels: NDArray[np.floating]

@@ -1,4 +1,4 @@
-"""Prompt distributions and their samplers: M Definitions 1 and 2.
+"""Prompt distributions and their samplers: M Definitions 1 and 2, and T §3.2, which is the same with more.
 
 A prompt is a pure function of (distribution, stream, seed, step, index). Each token takes one block of four words:
 
@@ -6,6 +6,10 @@ A prompt is a pure function of (distribution, stream, seed, step, index). Each t
     word 1   which irrelevant pattern
     word 2   κ
     word 3   whether it is an outlier; in the query, which cannot be one: the task
+
+and, where examples may carry patterns that do not matter to the task, one more block:
+
+    word 0   whether it carries one that does not;  word 1   which;  word 2   bit 31: its label
 
 Changing this assignment changes every result: bump `VERSION`.
 """
@@ -21,7 +25,7 @@ from pydantic import Field, model_validator
 
 from iclab.description import Description
 from iclab.prompts.compact import PromptBatch
-from iclab.prompts.counters import Stream, integers, symmetric, uniform, words
+from iclab.prompts.counters import Stream, bernoulli, integers, symmetric, uniform, words
 from iclab.prompts.outliers import Examples, Outliers
 from iclab.prompts.patterns import Basis, Patterns
 from iclab.prompts.tasks import AllPairs, TaskSet
@@ -47,23 +51,66 @@ class Prompts(Description):
     irrelevant_scale: Annotated[float, Field(ge=0)] = 0.5
     """K: κ is uniform on (−K, K)."""
     outliers: Outliers = Outliers()
+    relevant_fraction: Annotated[float, Field(gt=0, le=1)] = 1.0
+    """T's α: an example carries one of its task's two patterns with this probability, both equally likely; else one of
+    the other relevant patterns, with a random label."""
+    relevant_mixtures: tuple[tuple[float, ...], ...] = ()
+    """Out of domain, T (12): prompts are made of these M1' mixtures Σ k_i µ_i instead of the µ themselves."""
+    label_dimension: Annotated[int | None, Field(ge=1)] = None
+    """dY: a label is ±q in R^dY, q along its first axis; by default it is the number ±1."""
+    label_norm: Annotated[float, Field(gt=0)] = 1.0
+    """‖q‖, where labels are vectors."""
     balance: Literal["independent", "stratified"] = "independent"
     """How a batch covers tasks and query patterns: by independent draws, or in equal shares as far as they divide."""
 
     @model_validator(mode="after")
     def _consistent(self) -> Prompts:
-        self.tasks.pairs(self.patterns.relevant)
+        for mixture in self.relevant_mixtures:
+            if len(mixture) != self.patterns.relevant or not np.isfinite(mixture).all():
+                raise ValueError(
+                    f"relevant_mixtures = {mixture}: needs one finite weight for each of the "
+                    f"{self.patterns.relevant} relevant patterns"
+                )
+        self.tasks.pairs(self.relevant)
+        if self.relevant_fraction < 1 and self.relevant < 3:
+            raise ValueError(
+                f"relevant_fraction = {self.relevant_fraction}: below 1 it needs a third relevant pattern, there are "
+                f"{self.relevant}"
+            )
+        if self.label_dimension is None and self.label_norm != 1:
+            raise ValueError(f"label_norm = {self.label_norm}: labels are numbers unless label_dimension is given")
         self.outliers.check(self.patterns, self.context_length)
         return self
 
     @property
+    def relevant(self) -> int:
+        """How many relevant patterns prompts are made of: M1, or M1' out of domain."""
+        return len(self.relevant_mixtures) or self.patterns.relevant
+
+    @property
+    def label_width(self) -> int:
+        """How many numbers a label has."""
+        return self.label_dimension or 1
+
+    @property
     def pairs(self) -> NDArray[np.int32]:
         """The tasks as an array, shape (tasks, 2)."""
-        return np.asarray(self.tasks.pairs(self.patterns.relevant), dtype=np.int32)
+        return np.asarray(self.tasks.pairs(self.relevant), dtype=np.int32)
+
+    def fits(self, other: Prompts) -> str:
+        """Say why a model trained on these prompts cannot take others; an empty text if it can."""
+        if other.patterns != self.patterns:
+            return "prompts.patterns: must be those of the training prompts; only the rest may shift"
+        if (other.label_dimension, other.label_norm) != (self.label_dimension, self.label_norm):
+            return "prompts.label_dimension and label_norm: must be those of the training prompts"
+        return ""
 
     def dictionary(self, basis: Basis) -> NDArray[np.float64]:
-        """Return all rows a token of this distribution can use, shape (D', d): the basis, then the mixtures."""
-        return np.concatenate([basis.vectors, self.outliers.mixture_vectors(self.patterns, basis)])
+        """Return the rows tokens are made of, shape (D', d): the basis, mixtures of outliers, of relevant patterns."""
+        rows = [basis.vectors, self.outliers.mixture_vectors(self.patterns, basis)]
+        if self.relevant_mixtures:
+            rows.append(np.asarray(self.relevant_mixtures) @ basis.vectors[: self.patterns.relevant])
+        return np.concatenate(rows)
 
     def draw(
         self,
@@ -96,6 +143,12 @@ class Prompts(Description):
         negative[..., -1] = second  # (S, B)
         relevant = np.where(negative, task[..., 1:], task[..., :1])
         true = np.where(negative, -1.0, 1.0)
+        if self.relevant_fraction < 1:
+            more = words(seeds, stream, step=step, first=first, count=count, positions=length, slot=3)
+            stray = ~bernoulli(more[..., 0], self.relevant_fraction)  # (S, B, l)
+            relevant[..., :-1] = np.where(stray, self._others(more[..., 1], task), relevant[..., :-1])
+            coin = np.where(more[..., 2] >> np.uint32(31), -1.0, 1.0)
+            true[..., :-1] = np.where(stray, coin, true[..., :-1])
         irrelevant = integers(block[..., 1], patterns.irrelevant)
 
         outlier = self.outliers.choose(context[..., 3], lambda: fresh(0))  # (S, B, l)
@@ -114,6 +167,8 @@ class Prompts(Description):
 
         index = np.zeros((*relevant.shape, 3), dtype=np.int32)
         index[..., 0] = relevant
+        if self.relevant_mixtures:
+            index[..., 0] += patterns.count + len(self.outliers.mixtures)
         index[..., 1] = patterns.relevant + irrelevant
         index[..., :-1, 2] = np.where(outlier, row + outlier_pattern, 0)
         coefficient = np.zeros(index.shape, dtype=dtype)
@@ -121,17 +176,26 @@ class Prompts(Description):
         coefficient[..., 0] = 1.0
         coefficient[..., 1] = scale * symmetric(block[..., 2]).astype(dtype)
         coefficient[..., :-1, 2] = outlier * self.outliers.scale
-        labels = np.zeros((*relevant.shape, 1), dtype=dtype)
-        labels[..., :-1, 0] = shown
+        labels = np.zeros((*relevant.shape, self.label_width), dtype=dtype)
+        labels[..., :-1, 0] = self.label_norm * shown
+        truth = np.zeros((*true[..., :-1].shape, self.label_width), dtype=dtype)
+        truth[..., 0] = self.label_norm * true[..., :-1]
         return PromptBatch(
             index=index,
             coefficient=coefficient,
             labels=labels,
             target=true[..., -1:].astype(dtype),
             outlier=outlier,
-            true_labels=true[..., :-1, None].astype(dtype),
+            true_labels=truth,
             task=task,
         )
+
+    def _others(self, word: NDArray[np.uint32], task: NDArray[np.int32]) -> NDArray[np.int64]:
+        """Choose a relevant pattern that is neither of the task's two, (S, B, l)."""
+        low, high = np.sort(task, axis=-1)[..., None, 0], np.sort(task, axis=-1)[..., None, 1]
+        other = integers(word, self.relevant - 2)
+        other += other >= low
+        return other + (other >= high)
 
     def _dealt(
         self, start: NDArray[np.uint32], index: NDArray[np.int64]
