@@ -8,7 +8,7 @@ from iclab.experiments.m_tab1 import TableSettings
 from iclab.experiments.m_tab2 import PRINTED
 from iclab.experiments.m_tab4 import LINEAR, SOFTMAX
 from iclab.experiments.outcome import Outcome
-from iclab.experiments.placements import errors, proportion
+from iclab.experiments.rows import errors, proportion
 from iclab.experiments.settings import PLACEMENTS, DeepMambaPaper
 from iclab.lab import Store, run
 from iclab.probes import Interval

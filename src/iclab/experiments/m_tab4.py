@@ -21,8 +21,8 @@ from iclab.experiments.placements import (
     legend,
     marks,
     near_print,
-    proportion,
 )
+from iclab.experiments.rows import proportion
 from iclab.experiments.settings import PLACEMENTS, DeepMambaPaper, Different, Disclosed
 from iclab.probes import Row
 

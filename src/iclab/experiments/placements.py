@@ -19,9 +19,10 @@ from matplotlib.lines import Line2D
 from iclab.experiments import style
 from iclab.experiments.claims import Judgement, Point, every_above, every_within
 from iclab.experiments.experiment import Condition, Experiment
+from iclab.experiments.rows import errors, proportion
 from iclab.experiments.settings import PLACEMENTS, DeepMambaPaper
 from iclab.lab import MeasurementCell, TrainingCell, groups
-from iclab.probes import Interval, Proportion, Row, paired
+from iclab.probes import Interval, Row, paired
 
 D = TypeVar("D", bound=DeepMambaPaper)
 
@@ -135,19 +136,6 @@ def _text(rows: list[Row], **where: Any) -> str:
 
 
 # Numbers out of rows.
-
-
-def errors(rows: list[Row], **where: Any) -> dict[int, float | None]:
-    """Each seed's error in one cell of the table; None where it diverged."""
-    return {row["seed"]: row["error"] for row in rows if all(row[name] == value for name, value in where.items())}
-
-
-def proportion(rows: list[Row], **where: Any) -> Proportion | None:
-    """The error in one cell, over seeds; None if it was not measured."""
-    found = {row["seed"]: row for row in rows if all(row[name] == value for name, value in where.items())}
-    if not found:
-        return None
-    return Proportion.of([row["error"] for row in found.values()], max(row["prompts"] or 0 for row in found.values()))
 
 
 def told(where: Where) -> str:

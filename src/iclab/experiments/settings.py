@@ -17,7 +17,7 @@ from iclab.description import Description, InputError
 from iclab.engines import Recipe, Switch, Training
 from iclab.models import Model
 from iclab.prompts import Outliers, Patterns, Prompts
-from iclab.prompts.tasks import AllPairs, Ring, TaskSet
+from iclab.prompts.tasks import AllPairs, Ring, TaskSet, Unseen
 
 
 def _different(values: tuple[Any, ...]) -> tuple[Any, ...]:
@@ -306,3 +306,74 @@ class DeepMambaPaper(MambaPaper):
     def quick(self) -> Self:
         """Return the quick edition: one group of seeds, fewer prompts."""
         return super().quick().changed(test_prompts=min(self.test_prompts, 1_000))
+
+
+class NonlinearPaper(Settings):
+    """Paper T's synthetic data and one-layer training (§3.2, §5, Algorithm 1)."""
+
+    dimension: Annotated[int, Disclosed("d_X, T §5")] = 30
+    label_dimension: Annotated[int, Disclosed("d_Y, T §5")] = 30
+    relevant: Annotated[int, Disclosed("M1, T §5")] = 6
+    irrelevant: Annotated[int, Disclosed("M2, T §5")] = 24
+    pattern_norm: Annotated[float, Disclosed("β, T §5")] = 3.0
+    context_length: Annotated[int, Disclosed("l_tr, T §5")] = 20
+    relevant_fraction: Annotated[float, Field(gt=0, le=1), Disclosed("α, T §5")] = 0.8
+    train_tasks: Annotated[TaskSet, Disclosed("U = 1 for the one-layer Transformer, T §5")] = Ring(steps=1)
+    train_irrelevant_scale: Annotated[float, Disclosed("K, T §5")] = 0.5
+    test_irrelevant_scale: Annotated[float, Disclosed("K', out of domain, T §5")] = 5.0
+    attention_size: Annotated[int, Disclosed("m_a = m_b, T §5")] = 60
+
+    # Evidence: error on unseen tasks; out of domain at S1 = 1.28 and at S1 = 1. 8 seeds, 3,000 prompts each.
+    init_scale: Annotated[
+        float,
+        Field(gt=0),
+        Chosen("δ ∈ (0, 0.2] is all the paper says. 0.1: 0.0000; 0.0010 and 0.0023. The irrelevant part never shrinks"),
+    ] = 0.1
+    neurons: Annotated[int, Field(ge=1), Chosen("m is not said")] = 200
+    output: Annotated[Literal["mean", "root"], Chosen("a = ±1/m as in T §2.3; Algorithm 1 says ±1/√m")] = "mean"
+    label_norm: Annotated[float, Field(gt=0), Chosen("‖q‖ is not said")] = 1.0
+    batch_size: Annotated[int, Chosen("B is not said")] = 128
+    steps: Annotated[int, Chosen("T is not said; the loss is 0 from about 300 steps on")] = 600
+    step_size: Annotated[float, Chosen("η is not said")] = 1.0
+
+    def prompts(self, **changes: Any) -> Prompts:
+        """In-domain prompts over all tasks, with changes."""
+        values: dict[str, Any] = {
+            "patterns": Patterns(
+                dimension=self.dimension,
+                relevant=self.relevant,
+                irrelevant=self.irrelevant,
+                outlier=0,
+                relevant_norm=self.pattern_norm,
+                irrelevant_norm=self.pattern_norm,
+            ),
+            "tasks": AllPairs(),
+            "context_length": self.context_length,
+            "irrelevant_scale": self.train_irrelevant_scale,
+            "relevant_fraction": self.relevant_fraction,
+            "label_dimension": self.label_dimension,
+            "label_norm": self.label_norm,
+        }
+        return Prompts(**values | changes)
+
+    def unseen(self) -> Unseen:
+        """The tasks that training never shows, on which T judges."""
+        if isinstance(self.train_tasks, Unseen):
+            raise InputError(f"train_tasks = {self.train_tasks}: name the tasks themselves")
+        return Unseen(seen=self.train_tasks)
+
+    def training(self) -> Training:
+        """The training of T's Transformer."""
+        options = {
+            "neurons": self.neurons,
+            "state_size": self.attention_size,
+            "value_size": self.attention_size,
+            "init_scale": self.init_scale,
+            "output": self.output,
+        }
+        return Training(
+            model=Model(name="softmax-mlp", options=options),
+            prompts=self.prompts(tasks=self.train_tasks),
+            recipe=Recipe(steps=self.steps, batch_size=self.batch_size, step_size=self.step_size),
+            engine=self.engine,
+        )

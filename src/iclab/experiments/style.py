@@ -10,10 +10,12 @@ from matplotlib.figure import Figure
 INK = "#222222"
 FAINT = "#8a8a8a"
 COLOURS = {"mamba": "#0072B2", "linear": "#D55E00", "softmax": "#009E73"}
-COLOURS |= {f"deep-{model}": colour for model, colour in COLOURS.items()}
-SPARE = ("#CC79A7", "#E69F00", "#56B4E9", "#000000")
+COLOURS |= {f"deep-{model}": colour for model, colour in COLOURS.items()} | {"softmax-mlp": "#CC79A7"}
+SERIES = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00")
+"""For curves that are not models."""
+SPARE = ("#E69F00", "#56B4E9", "#000000")
 NAMES = {"mamba": "Mamba", "linear": "linear Transformer", "softmax": "softmax attention"}
-NAMES |= {f"deep-{model}": name for model, name in NAMES.items()}
+NAMES |= {f"deep-{model}": name for model, name in NAMES.items()} | {"softmax-mlp": "softmax attention with MLP"}
 
 RC: dict[Any, Any] = {
     "figure.dpi": 160,

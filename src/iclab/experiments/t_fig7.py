@@ -1,0 +1,168 @@
+"""T-fig7: how many training tasks the one-layer Transformer needs, for several numbers of relevant patterns."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Annotated, Any, Self
+
+import matplotlib as mpl
+from matplotlib.figure import Figure
+from pydantic import Field
+
+from iclab.experiments import style
+from iclab.experiments.claims import Claim, Judgement, Point, every_above, every_below
+from iclab.experiments.experiment import Condition, Experiment
+from iclab.experiments.rows import error_points, matching, proportion
+from iclab.experiments.rows import errors as errors_of
+from iclab.experiments.settings import Chosen, Different, Disclosed, NonlinearPaper
+from iclab.lab import MeasurementCell, TrainingCell, groups
+from iclab.probes import Row
+from iclab.prompts.tasks import AllPairs, Listed, Pair, Ring
+
+SMALL = 0.01
+"""The paper: the error is "around 0" from M1 tasks on, and "significant" below. Read as: below this, and above it."""
+
+
+class TaskSettings(NonlinearPaper):
+    """T-fig7."""
+
+    relevant_fraction: Annotated[float, Field(gt=0, le=1), Disclosed("α, T A.2")] = 0.6
+    relevants: Annotated[
+        tuple[Annotated[int, Field(ge=3)], ...],
+        Field(min_length=1),
+        Different,
+        Chosen("several M1, T Figure 7; which, only the figure shows. M2 is as large as room allows, at most 24"),
+    ] = (4, 6, 8)
+    beyond: Annotated[
+        tuple[int, ...],
+        Field(min_length=1),
+        Different,
+        Chosen("numbers of training tasks, counted from M1: fewer leave out tasks of the ring, more add others"),
+    ] = (-3, -2, -1, 0, 2, 4)
+
+    def quick(self) -> Self:
+        """Return the quick edition: fewer patterns and fewer numbers of tasks."""
+        fewer = tuple(n for n in self.beyond if n in (-2, -1, 0)) or self.beyond
+        return super().quick().changed(relevants=self.relevants[:2], beyond=fewer, test_prompts=2_000)
+
+
+def tasks(relevant: int, count: int) -> tuple[Pair, ...]:
+    """Return ``count`` training tasks: those of the ring one after another, then all others."""
+    ring = [(j, (j + 1) % relevant) for j in range(relevant)]
+    others = [pair for pair in AllPairs().pairs(relevant) if pair not in Ring(steps=1).pairs(relevant)]
+    return tuple([*ring, *others][:count])
+
+
+class TrainingTasks(Experiment[TaskSettings]):
+    """Error against the number of training tasks."""
+
+    id = "T-fig7"
+    title = "Error against the number of training tasks"
+    paper = (
+        "For any M1 the generalization error is significant as long as there are fewer than M1 training tasks, and "
+        "reaches around 0 from M1 tasks on, if they cover all patterns and labels."
+    )
+    reading = (
+        "The error on tasks that were not trained on, mean over seeds; bands run from the lowest to the highest seed. "
+        "M1 tasks are one step round the ring; fewer leave out its last ones, so that some pattern never means +1 and "
+        "another never −1."
+    )
+    settings = TaskSettings
+
+    def conditions(self, settings: TaskSettings) -> list[Condition]:
+        """A training for each M1 and number of tasks, tested on all other tasks."""
+        found = []
+        for relevant in settings.relevants:
+            for count in _counts(settings, relevant):
+                changed = settings.changed(
+                    relevant=relevant,
+                    irrelevant=min(settings.irrelevant, settings.dimension - relevant),
+                    train_tasks=Listed(listed=tasks(relevant, count)),
+                )
+                for group in groups(settings.seeds):
+                    cell = MeasurementCell(
+                        training=TrainingCell(training=changed.training(), group=group),
+                        probe="error",
+                        prompts=changed.prompts(tasks=changed.unseen()),
+                        count=settings.test_prompts,
+                    )
+                    found.append(Condition({"relevant": relevant, "tasks": count}, cell))
+        return found
+
+    def claims(self, settings: TaskSettings) -> list[Claim]:
+        """Significant below M1, around 0 from M1 on."""
+        claims = []
+        for relevant in settings.relevants:
+            few = [n for n in _counts(settings, relevant) if n < relevant]
+            enough = [n for n in _counts(settings, relevant) if n >= relevant]
+            for name, counts, rule, sign in (("few", few, every_above, ">"), ("enough", enough, every_below, "<")):
+                if counts:
+                    words = "significant below M1 tasks" if name == "few" else "around 0 from M1 tasks on"
+                    listed = ", ".join(map(str, counts))
+                    claims.append(
+                        Claim(
+                            f"T-fig7.{name}.{relevant}",
+                            f"the generalization error is {words}",
+                            f"mean error {sign} {SMALL} with {listed} training tasks, M1 = {relevant}",
+                            _judge(settings, relevant, counts, rule),
+                        )
+                    )
+        return claims
+
+    def table(self, rows: list[Row], settings: TaskSettings) -> list[dict[str, Any]]:
+        """A line a number of tasks."""
+        lines = []
+        for relevant in settings.relevants:
+            for count in _counts(settings, relevant):
+                p = proportion(rows, relevant=relevant, tasks=count)
+                found = matching(rows, relevant=relevant, tasks=count).values()
+                hinge = [row["hinge"] for row in found if row["hinge"] is not None]
+                lines.append(
+                    {
+                        "M1": relevant,
+                        "training tasks": count,
+                        "of": relevant * (relevant - 1),
+                        "error": "–" if p is None else p.short(),
+                        "hinge loss": f"{sum(hinge) / len(hinge):.4f}" if hinge else "–",
+                    }
+                )
+        return lines
+
+    def draw(self, rows: list[Row], settings: TaskSettings) -> Figure:
+        """Draw one curve for each M1, against the number of tasks counted from M1."""
+        with mpl.rc_context(style.RC):
+            figure = Figure(figsize=(6.6, 4.0), layout="constrained")
+            axes = figure.subplots()
+            style.grid(axes)
+            axes.axvline(0, color=style.FAINT, linewidth=0.8, linestyle=(0, (1, 2)))
+            for colour, relevant in zip(style.SERIES, settings.relevants, strict=False):
+                xs, errors = [], []
+                for count in _counts(settings, relevant):
+                    found = [e for e in errors_of(rows, relevant=relevant, tasks=count).values() if e is not None]
+                    if found:
+                        xs.append(count - relevant)
+                        errors.append(found)
+                low, high, mean = [min(e) for e in errors], [max(e) for e in errors], [sum(e) / len(e) for e in errors]
+                axes.fill_between(xs, low, high, color=colour, alpha=0.2, linewidth=0)
+                axes.plot(xs, mean, color=colour, marker="o", markersize=4, label=f"M1 = {relevant}")
+            axes.set_xlabel("training tasks, counted from M1")
+            axes.set_ylabel("error on unseen tasks")
+            axes.legend()
+            style.title(figure, self.id, self.title, rows, settings)
+            return figure
+
+
+def _counts(settings: TaskSettings, relevant: int) -> list[int]:
+    """The numbers of training tasks for one M1: at least one, and never all there are."""
+    return [relevant + n for n in sorted(settings.beyond) if 1 <= relevant + n < relevant * (relevant - 1)]
+
+
+def _judge(
+    settings: TaskSettings, relevant: int, counts: list[int], rule: Callable[[Sequence[Point], float], Judgement]
+) -> Callable[[list[Row]], Judgement]:
+    def judge(rows: list[Row]) -> Judgement:
+        cells = [(f"{count} tasks", {"relevant": relevant, "tasks": count}) for count in counts]
+        points = error_points(rows, settings.seeds, cells)
+        return Judgement("not run") if points is None else rule(points, SMALL)
+
+    return judge
