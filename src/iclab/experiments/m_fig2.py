@@ -46,7 +46,7 @@ class FigureSettings(MambaPaper):
     outlier_fractions: Annotated[
         tuple[Fraction, ...],
         Field(min_length=1),
-        Chosen("0 to 0.9, with 0.55, 0.75 and 0.85 where curves bend"),
+        Chosen("0 to 0.9, with 0.55, 0.75 and 0.85 where curves bend", grid=True),
     ] = (0.0, 0.1, 0.2, 0.3, 0.4, 0.5, 0.55, 0.6, 0.7, 0.75, 0.8, 0.85, 0.9)
 
     @property

@@ -26,7 +26,7 @@ class AttentionSettings(DeepMambaPaper):
     outlier_fraction: Annotated[
         float, Field(ge=0, le=1), Chosen("α is given for M-fig4 and M-fig6 only; the same is taken here")
     ] = 0.3
-    test_prompts: Annotated[int, Field(ge=1), Chosen("for each seed and kept step")] = 1_000
+    test_prompts: Annotated[int, Field(ge=1), Chosen("for each seed and kept step", grid=True)] = 1_000
 
 
 class AttentionOverTraining(Experiment[AttentionSettings]):

@@ -43,7 +43,7 @@ class GateSettings(DeepMambaPaper):
     """M-fig4 and M-fig6."""
 
     outlier_fraction: Annotated[float, Field(ge=0, le=1), Disclosed("α, M §4.2")] = 0.3
-    test_prompts: Annotated[int, Field(ge=1), Chosen("for each seed")] = 2_000
+    test_prompts: Annotated[int, Field(ge=1), Chosen("for each seed", grid=True)] = 2_000
     near: Annotated[
         int, Field(ge=4), Chosen("distances the claims look at: farther away both kinds fade below 0.001")
     ] = 8

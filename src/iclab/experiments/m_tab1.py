@@ -43,7 +43,8 @@ class TableSettings(DeepMambaPaper):
             "one change at a time, for every model: flipped test labels; test outliers as strong as in training; "
             "the training outliers themselves; one step round the ring (M1 tasks) in training; outlier patterns a "
             "third as long; a norm for the model that has none, and none for one that has; and for Mamba, whose drop "
-            "at CQ depends on it, steps five times as large"
+            "at CQ depends on it, steps five times as large",
+            grid=True,
         ),
     ] = (*TESTS_ONLY, "U = 1", "outlier norm 1", "norm exchanged", "step size × 5")
 

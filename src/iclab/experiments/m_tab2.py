@@ -26,7 +26,7 @@ class HeadSettings(DeepMambaPaper):
         tuple[Annotated[int, Field(ge=1)], ...],
         Field(min_length=1),
         Different,
-        Disclosed("H, M Table 2; must divide d"),
+        Disclosed("H, M Table 2; must divide d", grid=True),
     ] = (1, 2, 3, 4)
     single_with_values: Annotated[
         bool,

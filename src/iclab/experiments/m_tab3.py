@@ -22,7 +22,7 @@ class SoftmaxTableSettings(TableSettings):
         tuple[ColumnName, ...],
         Field(min_length=1),
         Different,
-        Chosen("M-tab1 has the further ones, for the same models at d = 30"),
+        Chosen("M-tab1 has the further ones, for the same models at d = 30", grid=True),
     ] = ("as chosen", "labels flipped")
 
     def quick(self) -> Self:

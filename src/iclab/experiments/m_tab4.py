@@ -56,7 +56,7 @@ class FractionSettings(DeepMambaPaper):
         tuple[Annotated[float, Field(ge=0, le=1)], ...],
         Field(min_length=1),
         Different,
-        Disclosed("α, M Tables 4 and 5, whose headings are shifted by one column"),
+        Disclosed("α, M Tables 4 and 5, whose headings are shifted by one column", grid=True),
     ] = (0.4, 0.5, 0.6, 0.7, 0.8)
 
     def quick(self) -> Self:

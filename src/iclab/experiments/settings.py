@@ -35,6 +35,8 @@ class Disclosed:
     """Where a paper states a setting."""
 
     where: str
+    grid: bool = False
+    """Whether it only says how much is run, such as the points of a curve: titles need not name it."""
 
 
 @dataclass(frozen=True)
@@ -42,19 +44,25 @@ class Chosen:
     """Why a setting that no paper states has its value."""
 
     why: str
+    grid: bool = False
 
 
 class Settings(Description):
     """What every experiment has: how many seeds and test prompts."""
 
-    seeds: Annotated[int, Field(ge=1), Chosen("two groups of eight: enough for a t interval over seeds")] = 16
+    seeds: Annotated[int, Field(ge=1), Chosen("two groups of eight: enough for a t interval over seeds", grid=True)] = (
+        16
+    )
     test_prompts: Annotated[
-        int, Field(ge=1), Chosen("for each seed and condition: resolves error rates of 0.001 and below")
+        int, Field(ge=1), Chosen("for each seed and condition: resolves error rates of 0.001 and below", grid=True)
     ] = 10_000
 
     engine: Annotated[
         Literal["auto", "fused", "reference"],
-        Chosen("both train the same weights up to rounding (docs/fused.md); auto takes the faster where it applies"),
+        Chosen(
+            "both train the same weights up to rounding (docs/fused.md); auto takes the faster where it applies",
+            grid=True,
+        ),
     ] = "auto"
 
     def quick(self) -> Self:
@@ -73,10 +81,9 @@ class Settings(Description):
     def unusual(self) -> str:
         """Name the settings that are not iclab's own choice, for titles; how much was run is told otherwise."""
         usual, mine = type(self)().model_dump(mode="json"), self.model_dump(mode="json")
-        told = ("seeds", "test_prompts", "engine", "outlier_fractions", "columns", "heads")
-        return ", ".join(
-            f"{name} = {value}" for name, value in mine.items() if name not in told and value != usual[name]
-        )
+        marks = self.provenance()
+        changed = [name for name in mine if mine[name] != usual[name] and not marks[name].grid]
+        return ", ".join(f"{name} = {mine[name]}" for name in changed)
 
     @classmethod
     def provenance(cls) -> dict[str, Disclosed | Chosen]:
@@ -229,7 +236,7 @@ class DeepMambaPaper(MambaPaper):
         ),
     ] = "random"
     test_prompts: Annotated[
-        int, Field(ge=1), Chosen("for each seed and condition; seeds differ by far more than this resolves")
+        int, Field(ge=1), Chosen("for each seed and condition; seeds differ by far more than this resolves", grid=True)
     ] = 4_000
 
     # Evidence: accuracy at FQ / R / CQ in %, 8 seeds, 1,500 prompts each, `iclab run M-tab3 --set …`.

@@ -34,15 +34,18 @@ class ShiftSettings(NonlinearPaper):
         tuple[Annotated[float, Field(ge=-LONGEST, le=LONGEST)], ...],
         Field(min_length=1),
         Different,
-        Chosen("S1 = a + b, from the smallest there is to the largest, 1.28"),
+        Chosen("S1 = a + b, from the smallest there is to the largest, 1.28", grid=True),
     ] = (-1.28, -1.0, -0.5, 0.0, 0.25, 0.5, 0.75, 1.0, 1.15, 1.28)
     test_fractions: Annotated[
-        tuple[Annotated[float, Field(gt=0, le=1)], ...], Field(min_length=1), Different, Chosen("α', T Figure 3 b")
+        tuple[Annotated[float, Field(gt=0, le=1)], ...],
+        Field(min_length=1),
+        Different,
+        Chosen("α', T Figure 3 b", grid=True),
     ] = (0.4, 0.6, 0.8)
     lengths: Annotated[
-        tuple[Annotated[int, Field(ge=1)], ...], Field(min_length=1), Different, Chosen("l_ts, T Figure 3 b")
+        tuple[Annotated[int, Field(ge=1)], ...], Field(min_length=1), Different, Chosen("l_ts, T Figure 3 b", grid=True)
     ] = (2, 5, 10, 20, 40)
-    test_prompts: Annotated[int, Field(ge=1), Chosen("for each seed and point")] = 4_000
+    test_prompts: Annotated[int, Field(ge=1), Chosen("for each seed and point", grid=True)] = 4_000
 
     def quick(self) -> Self:
         """Return the quick edition: fewer points and prompts."""
@@ -163,6 +166,8 @@ class Shift(Experiment[ShiftSettings]):
             left.axvline(1.0, color=style.FAINT, linewidth=0.8, linestyle=(0, (1, 2)))
             left.axhline(SMALL, color=style.INK, linewidth=0.8, linestyle=(0, (4, 2)))
             left.set_yscale("symlog", linthresh=SMALL)
+            left.set_ylim(0, 1)
+            left.annotate("paper: < 0.01", (0.03, SMALL * 1.15), xycoords=("axes fraction", "data"), fontsize=8.5)
             left.set_title("out of domain", fontweight="bold")
             left.set_xlabel("S1, sum of the first mixture's weights")
             left.set_ylabel("error")

@@ -7,6 +7,7 @@ from typing import Annotated, Any, Self
 
 import matplotlib as mpl
 from matplotlib.figure import Figure
+from matplotlib.ticker import MaxNLocator
 from pydantic import Field
 
 from iclab.experiments import style
@@ -31,18 +32,22 @@ class TaskSettings(NonlinearPaper):
         tuple[Annotated[int, Field(ge=3)], ...],
         Field(min_length=1),
         Different,
-        Chosen("several M1, T Figure 7; which, only the figure shows. M2 is as large as room allows, at most 24"),
+        Chosen(
+            "several M1, T Figure 7; which, only the figure shows. M2 is as large as room allows, at most 24", grid=True
+        ),
     ] = (4, 6, 8)
     beyond: Annotated[
         tuple[int, ...],
         Field(min_length=1),
         Different,
-        Chosen("numbers of training tasks, counted from M1: fewer leave out tasks of the ring, more add others"),
+        Chosen(
+            "numbers of training tasks, counted from M1: fewer leave out tasks of the ring, more add others", grid=True
+        ),
     ] = (-3, -2, -1, 0, 2, 4)
 
     def quick(self) -> Self:
         """Return the quick edition: fewer patterns and fewer numbers of tasks."""
-        fewer = tuple(n for n in self.beyond if n in (-2, -1, 0)) or self.beyond
+        fewer = tuple(n for n in self.beyond if n in (-2, -1, 0, 2)) or self.beyond
         return super().quick().changed(relevants=self.relevants[:2], beyond=fewer, test_prompts=2_000)
 
 
@@ -145,6 +150,7 @@ class TrainingTasks(Experiment[TaskSettings]):
                 low, high, mean = [min(e) for e in errors], [max(e) for e in errors], [sum(e) / len(e) for e in errors]
                 axes.fill_between(xs, low, high, color=colour, alpha=0.2, linewidth=0)
                 axes.plot(xs, mean, color=colour, marker="o", markersize=4, label=f"M1 = {relevant}")
+            axes.xaxis.set_major_locator(MaxNLocator(integer=True))
             axes.set_xlabel("training tasks, counted from M1")
             axes.set_ylabel("error on unseen tasks")
             axes.legend()
