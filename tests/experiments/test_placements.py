@@ -115,7 +115,7 @@ def test_a_short_training_shows_what_the_table_is_about(store):
     assert accuracy("deep-mamba", "FQ") > 0.98
     assert accuracy("deep-mamba", "CQ") < accuracy("deep-mamba", "R") - 0.05
     for place in ("FQ", "CQ"):
-        assert accuracy("deep-linear", place) == pytest.approx(accuracy("deep-linear", "R"), abs=0.02)
+        assert accuracy("deep-linear", place) == pytest.approx(accuracy("deep-linear", "R"), abs=0.06)
     for place in ("FQ", "R"):
         ahead = accuracy("deep-mamba", place, "labels flipped") - accuracy("deep-linear", place, "labels flipped")
         assert ahead > 0.2

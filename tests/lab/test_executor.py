@@ -294,7 +294,10 @@ def wait_until(condition: Callable[[], object], seconds: float = 60.0) -> None:
 
 @pytest.fixture
 def started(tmp_path: Path) -> Iterator[Started]:
-    command = [sys.executable, "-m", "iclab", "run", "M-fig2", *WORDS, "--workers", "2", "--store", "store"]
+    # Started in the background of a script, the tests themselves ignore Ctrl-C, and what they start would inherit it.
+    listen = "import signal, sys; signal.signal(signal.SIGINT, signal.default_int_handler); "
+    code = listen + "from iclab.cli import main; sys.exit(main())"
+    command = [sys.executable, "-c", code, "run", "M-fig2", *WORDS, "--workers", "2", "--store", "store"]
     with (tmp_path / "err").open("wb") as err:
         process = subprocess.Popen(command, cwd=tmp_path, stdout=subprocess.DEVNULL, stderr=err, start_new_session=True)
     yield Started(process, tmp_path / "store", tmp_path / "err")
