@@ -46,6 +46,8 @@ examples:
   iclab run M-fig2 --seeds 24 --workers 4     more seeds; those already there are not trained again
   iclab run M-fig2 --set counting=exact       exactly α·l outliers in each prompt
   iclab run M-fig2 --set 'models=["mamba","linear","softmax"]'
+  iclab run M-tab1 --set step_sizes.deep-mamba=0.1
+  iclab run M-fig2 --set 'models=["mamba","my_package.my_module:Mine"]' --set step_sizes.my_package.my_module:Mine=0.3
   iclab run M-fig2 --json > fig2.json         rows and verdicts for a program
 
 `iclab experiments ID` lists the settings that --set takes."""
@@ -240,7 +242,7 @@ def _parser() -> argparse.ArgumentParser:
 
 
 def _pairs(words: list[str]) -> dict[str, Any]:
-    """Read KEY=VALUE words; a value is TOML if it can be, else text."""
+    """Read KEY=VALUE words; a value is TOML or JSON if it can be, else text."""
     from iclab.description import InputError
 
     found = {}
@@ -253,19 +255,27 @@ def _pairs(words: list[str]) -> dict[str, Any]:
 
 
 def _value(text: str) -> Any:
-    try:
-        return tomllib.loads(f"value = {text}")["value"]
-    except tomllib.TOMLDecodeError:
-        return text
+    for read in (lambda: tomllib.loads(f"value = {text}")["value"], lambda: json.loads(text)):
+        try:
+            return read()
+        except ValueError:
+            continue
+    return text
 
 
 def _settings(options: argparse.Namespace, kind: type[Settings]) -> Settings:
-    changes = _pairs(getattr(options, "set", []))
+    base = kind().quick() if options.quick else kind()
+    changes: dict[str, Any] = {}
+    for key, value in _pairs(getattr(options, "set", [])).items():
+        name, dot, inside = key.partition(".")
+        if dot and isinstance(getattr(base, name, None), dict):  # one entry of a table, such as step_sizes.deep-mamba
+            changes[name] = {**changes.get(name, getattr(base, name)), inside: value}
+        else:
+            changes[key] = value
     if options.seeds is not None:
         changes["seeds"] = options.seeds
     if getattr(options, "engine", None):
         changes["engine"] = options.engine
-    base = kind().quick() if options.quick else kind()
     return base.changed(**changes)  # what a person asks for wins over the edition
 
 

@@ -14,7 +14,7 @@ import json
 import sys
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 
 from pydantic import BaseModel, ConfigDict, GetCoreSchemaHandler, ValidationError
 from pydantic_core import CoreSchema, core_schema
@@ -32,6 +32,10 @@ class Description(BaseModel):
     """A frozen pydantic model that refuses unknown keys and values that are not finite."""
 
     model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False, validate_default=True)
+
+    def but(self, **changes: Any) -> Self:
+        """Return the same with other values, validated: ``prompts.but(tasks="all")``."""
+        return type(self)(**dict(self) | changes)
 
     def digest(self, **versions: int) -> str:
         """Hash the meaning: every field, defaults spelled out, in sorted order, and the given code versions."""
@@ -199,5 +203,6 @@ def explain(error: ValidationError) -> str:
         else:
             value = item["input"]
             shown = "" if isinstance(value, (dict, BaseModel)) else f" = {value!r}"
-            lines.append(f"{field}{shown}: {message[:1].lower() + message[1:]}")
+            said = message[:1].lower() + message[1:]
+            lines.append(f"{field}{shown}: {said}" if field or shown else said)
     return "; ".join(dict.fromkeys(lines))

@@ -472,3 +472,32 @@ def test_users_rules_do_what_the_same_built_in_ones_do(train: Cli, user_module: 
     ours = train(*words, "--test-outlier-labels", "flip", "--test-placement", "farthest")
     for my_row, our_row in zip(mine["measurements"][0]["rows"], ours["measurements"][0]["rows"], strict=True):
         assert my_row == pytest.approx(our_row, rel=1e-5)  # another engine may round otherwise
+
+
+def test_one_entry_of_a_table_can_be_set(cli: Cli, tmp_path: Path):
+    words = ("--quick", "--seeds", 1, "--store", tmp_path, "--out", tmp_path, "--workers", 1, "--json")
+    small = (
+        "--set",
+        "steps=2",
+        "--set",
+        "test_prompts=5",
+        "--set",
+        "outlier_fractions=[0.5]",
+        "--set",
+        'models=["linear"]',
+    )
+    said = cli("run", "M-fig2", *words, *small, "--set", "step_sizes.linear=0.01")
+    assert said.code == 0
+    assert said.json["settings"]["step_sizes"] == {"mamba": 1.0, "linear": 0.01, "softmax": 0.3}
+    said = cli("run", "M-fig2", *words, *small, "--set", 'step_sizes={"linear": 0.02}')  # JSON does too
+    assert said.json["settings"]["step_sizes"] == {"linear": 0.02}
+    said = cli("run", "M-fig2", *words, *small, "--set", 'models=["softmax"]', "--set", "step_sizes={}")
+    assert said.code == 2
+    assert "step_sizes: has none for softmax; add one, such as --set step_sizes.softmax=0.1" in said.err
+
+
+def test_label_vectors_are_refused_by_models_that_know_numbers(cli: Cli, tmp_path: Path):
+    for model in ("mamba", "linear", "deep-linear"):
+        said = cli("train", "--model", model, "--label-dimension", 5, "--steps", 2, "--store", tmp_path)
+        assert said.code == 2
+        assert f"model = {model}: takes labels of one number, these have 5; use softmax-mlp" in said.err

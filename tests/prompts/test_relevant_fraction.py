@@ -137,3 +137,11 @@ def test_labels_of_another_shape_are_refused_in_tests():
     number = T_PROMPTS.model_copy(update={"label_dimension": None, "label_norm": 1.0})
     assert "label_dimension" in T_PROMPTS.fits(number)
     assert T_PROMPTS.fits(T_PROMPTS.model_copy(update={"relevant_fraction": 1.0})) == ""
+
+
+def test_prompts_but_for_something_are_validated():
+    other = T_PROMPTS.but(tasks="unseen:ring:1", relevant_fraction=1.0)
+    assert str(other.tasks) == "unseen:ring:1"
+    assert other.but(tasks="all", relevant_fraction=0.7) == T_PROMPTS
+    with pytest.raises(ValueError, match="relevant_fraction"):
+        T_PROMPTS.but(relevant_fraction=2.0)

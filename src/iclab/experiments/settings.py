@@ -81,8 +81,9 @@ class Settings(Description):
     def unusual(self) -> str:
         """Name the settings that are not iclab's own choice, for titles; how much was run is told otherwise."""
         usual, mine = type(self)().model_dump(mode="json"), self.model_dump(mode="json")
-        marks = self.provenance()
-        changed = [name for name in mine if mine[name] != usual[name] and not marks[name].grid]
+        fields = type(self).model_fields
+        grids = {name for name in fields if any(getattr(mark, "grid", False) for mark in fields[name].metadata)}
+        changed = [name for name in mine if mine[name] != usual[name] and name not in grids]
         return ", ".join(f"{name} = {mine[name]}" for name in changed)
 
     @classmethod
@@ -212,7 +213,7 @@ class MambaPaper(Settings):
     def recipe(self, name: str) -> Recipe:
         """Plain SGD on the hinge loss (M (4), (19))."""
         if name not in self.step_sizes:
-            raise InputError(f"step_sizes = {self.step_sizes}: has no step size for {name}; add one")
+            raise InputError(f"step_sizes: has none for {name}; add one, such as --set step_sizes.{name}=0.1")
         return Recipe(steps=self.steps, batch_size=self.batch_size, step_size=self.step_sizes[name])
 
 

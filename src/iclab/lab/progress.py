@@ -28,6 +28,8 @@ class _Rate(ProgressColumn):
 
 
 def _rate(prompts_per_second: float) -> str:
+    if prompts_per_second < 1e5:
+        return f"{prompts_per_second / 1e3:.1f} k prompts/s"
     return f"{prompts_per_second / 1e6:.2f} M prompts/s"
 
 

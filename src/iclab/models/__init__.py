@@ -108,6 +108,11 @@ class Model(Description):
         accepted = inspect.signature(factory).parameters
         if not (isinstance(factory, type) and issubclass(factory, nn.Module)):
             raise InputError(f"model = {self.label}: must be a class of torch.nn.Module")
+        if label_width > 1 and "label_width" not in accepted:
+            raise InputError(
+                f"model = {self.label}: takes labels of one number, these have {label_width}; use softmax-mlp or a "
+                "class that accepts label_width"
+            )
         arguments = {name: value for name, value in given.items() if name in accepted} | self.options
         try:
             module = factory(**arguments)

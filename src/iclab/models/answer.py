@@ -14,7 +14,10 @@ from iclab.description import InputError
 class Answer(NamedTuple):
     """A model's output for a batch of prompts, with the attention scores and gates that made it.
 
-    The arrays over examples leave the query out. It shows no label, so in one layer it adds nothing to the output.
+    ``output`` is (batch, w), ``attention`` and ``gate`` are (batch, layers, l); a model of one layer may leave that
+    axis out, and what `iclab.Run.answer` returns has the seeds in front. Of several heads, scores are summed (softmax:
+    averaged) and gates averaged. The arrays over examples leave the query out. It shows no label, so in one layer it
+    adds nothing to the output.
     """
 
     output: Tensor
