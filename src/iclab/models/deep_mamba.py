@@ -36,7 +36,7 @@ class DeepMamba(Deep):
         values: whether W_V and W_O are there; by default only with several heads.
         residual: whether a layer adds to the stream or replaces it.
         norm: ``rms`` divides each token by its root mean square before a layer reads it.
-        gating: one ``scalar`` gate a head, or one for each ``channel`` of its value, which costs some ten times as much.
+        gating: one ``scalar`` gate a head, or one for each ``channel`` of its value, at ten times the cost.
         init_scale: δ, the first d diagonal entries of W_B and W_C.
         form: ``parallel`` or ``recurrence``; the same function, the second one slower.
     """
