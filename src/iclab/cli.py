@@ -27,7 +27,7 @@ examples, look inside, and compare what is measured with what the papers and the
 
 EXAMPLES = """\
 examples:
-  iclab reproduce --quick             every figure there is, in a minute or two, with verdicts
+  iclab reproduce --quick             everything there is, in some five minutes, with verdicts
   iclab experiments                   what can be run
   iclab experiments M-tab1            what the paper claims of it, and the settings iclab had to choose
   iclab run M-fig2                    one figure, 16 seeds
