@@ -46,6 +46,7 @@ examples:
   iclab run M-fig2 --seeds 24 --workers 4     more seeds; those already there are not trained again
   iclab run M-fig2 --set counting=exact       exactly α·l outliers in each prompt
   iclab run M-fig2 --set 'models=["mamba","linear","softmax"]'
+  iclab run M-tab1 M-tab3 M-cq-training       several at once: what they share is trained once
   iclab run M-tab1 --set step_sizes.deep-mamba=0.1
   iclab run M-fig2 --set 'models=["mamba","my_package.my_module:Mine"]' --set step_sizes.my_package.my_module:Mine=0.3
   iclab run M-fig2 --json > fig2.json         rows and verdicts for a program
@@ -175,8 +176,8 @@ def _parser() -> argparse.ArgumentParser:
     )
     listing.add_argument("ids", metavar="ID", nargs="*", help="such as M-tab1")
 
-    run = command("run", _run, "run one experiment: compute what is missing, draw, judge", RUN_EXAMPLES)
-    run.add_argument("id", metavar="ID", help="such as M-fig2")
+    run = command("run", _run, "run experiments: compute what is missing, draw, judge", RUN_EXAMPLES)
+    run.add_argument("ids", metavar="ID", nargs="+", help="such as M-fig2; several share their work")
     computes(run)
     has_settings(run)
     chooses_engine(run)
@@ -386,7 +387,8 @@ def _finish(outcomes: list[Outcome], seconds: float, options: argparse.Namespace
 def _run(options: argparse.Namespace) -> None:
     from iclab.experiments import find
 
-    _finish(*_compute([options.id], options, find(options.id).id), options, together=False)
+    ids = list(dict.fromkeys(find(id_).id for id_ in options.ids))
+    _finish(*_compute(ids, options, ids[0] if len(ids) == 1 else "iclab"), options, together=len(ids) > 1)
 
 
 def _reproduce(options: argparse.Namespace) -> None:

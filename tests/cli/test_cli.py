@@ -501,3 +501,12 @@ def test_label_vectors_are_refused_by_models_that_know_numbers(cli: Cli, tmp_pat
         said = cli("train", "--model", model, "--label-dimension", 5, "--steps", 2, "--store", tmp_path)
         assert said.code == 2
         assert f"model = {model}: takes labels of one number, these have 5; use softmax-mlp" in said.err
+
+
+def test_several_experiments_run_together(cli: Cli, tmp_path: Path):
+    small = ("--set", "steps=2", "--set", "test_prompts=5", "--set", "batch_size=2")
+    words = ("--quick", "--seeds", 1, "--store", tmp_path, "--out", tmp_path, "--workers", 1, "--json")
+    said = cli("run", "m-tab4", "M-tab5", "M-tab4", *small, *words)
+    assert said.code == 0
+    assert [found["id"] for found in said.json["experiments"]] == ["M-tab4", "M-tab5"]
+    assert all((tmp_path / id_ / "claims.json").exists() for id_ in ("M-tab4", "M-tab5"))

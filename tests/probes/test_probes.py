@@ -169,3 +169,12 @@ def test_attention_of_a_strange_shape_is_refused():
         run_of(lambda tokens: Answer(tokens[:, -1, :1], None, tokens[:, :, 0]))
     with pytest.raises(iclab.InputError, match="gate = list"):
         run_of(lambda tokens: Answer(tokens[:, -1, :1], None, [1.0]))
+
+
+def test_answers_beyond_all_bounds_are_right_or_wrong_without_a_hinge_loss():
+    rows = run_of(lambda tokens: torch.where(tokens[:, -1, 0] > 0, torch.inf, -torch.inf)).measure("error", count=300)
+    for row in rows:
+        assert row["right"] + row["wrong"] == 300
+        assert (row["hinge"], row["hinge_standard_error"]) == (None, None)
+    huge = run_of(lambda tokens: tokens[:, -1, 0] * 1e200).measure("error", count=300)
+    assert all(row["hinge"] > 1e190 and row["hinge_standard_error"] is None for row in huge)

@@ -37,6 +37,8 @@ def vote_sums(batch: PromptBatch) -> Sums:
 def _margin_sums(margin: NDArray[np.float64]) -> Sums:
     hinge = np.maximum(0.0, 1.0 - margin).mean(-1)  # margin is z·F, (S, B, w)
     worst = margin.min(-1)  # a prompt is right when every number of its label is; NaN stays NaN
+    with np.errstate(over="ignore"):
+        squares = (hinge**2).sum(1)
     return {
         "prompts": np.full(margin.shape[0], float(margin.shape[1])),
         "right": (worst > 0).sum(1).astype(float),
@@ -44,7 +46,7 @@ def _margin_sums(margin: NDArray[np.float64]) -> Sums:
         "ties": (worst == 0).sum(1).astype(float),
         "nans": np.isnan(worst).sum(1).astype(float),
         "hinge": hinge.sum(1),
-        "hinge_squares": (hinge**2).sum(1),
+        "hinge_squares": squares,
     }
 
 
@@ -54,7 +56,8 @@ def error_rows(seeds: tuple[int, ...], sums: Sums) -> list[Row]:
     for i, seed in enumerate(seeds):
         n = sums["prompts"][i]
         mean = sums["hinge"][i] / n
-        variance = max(0.0, sums["hinge_squares"][i] / n - mean**2)
+        with np.errstate(over="ignore", invalid="ignore"):  # an answer beyond all bounds has no hinge loss
+            variance = sums["hinge_squares"][i] / n - mean**2
         counts = {name: int(sums[name][i]) for name in ("prompts", "right", "wrong", "ties", "nans")}
         rows.append(
             {
@@ -62,7 +65,7 @@ def error_rows(seeds: tuple[int, ...], sums: Sums) -> list[Row]:
                 **counts,
                 "error": float(1.0 - sums["right"][i] / n),
                 "hinge": float(mean) if np.isfinite(mean) else None,
-                "hinge_standard_error": float(np.sqrt(variance / n)) if np.isfinite(mean) else None,
+                "hinge_standard_error": float(np.sqrt(max(0.0, variance) / n)) if np.isfinite(variance) else None,
             }
         )
     return rows
