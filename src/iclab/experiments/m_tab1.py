@@ -69,8 +69,8 @@ class TableSettings(DeepMambaPaper):
         return Column(name, self.changed(**changes[name]), name in ("as chosen", "labels flipped"), about.get(name))
 
     def quick(self) -> Self:
-        """Return the quick edition: only columns that need no further training."""
-        fewer = tuple(name for name in self.columns if name in TESTS_ONLY) or self.columns
+        """Return the quick edition: the first columns that need no further training."""
+        fewer = tuple(name for name in self.columns if name in TESTS_ONLY[:2]) or self.columns
         return super().quick().changed(columns=fewer)
 
 
