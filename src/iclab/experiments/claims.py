@@ -28,6 +28,9 @@ class Judgement:
     """At which condition, and anything a reader should know."""
 
 
+Judge = Callable[[list[Row]], Judgement]
+
+
 @dataclass(frozen=True)
 class Claim:
     """What a paper says, the predicate iclab reads into it, and how to judge that from rows."""
@@ -37,7 +40,7 @@ class Claim:
     """The paper's words, or its number."""
     predicate: str
     """What exactly is tested."""
-    judge: Callable[[list[Row]], Judgement]
+    judge: Judge
 
     def verdict(self, rows: list[Row]) -> dict[str, Any]:
         """Judge, as one flat record."""
@@ -92,24 +95,32 @@ def _room(judgement: Judgement, low: float, high: float) -> float:
     return min(judgement.interval.low - low, high - judgement.interval.high)
 
 
-Values = Callable[[list[Row]], "dict[int, float | None]"]
+BySeed = dict[int, float | None]
 """One number a seed, None where it diverged; a seed that was not measured is left out."""
 
 
-def mean_over_seeds(
-    seeds: int, values: Values, rule: Callable[[Sequence[Point], float], Judgement], margin: float
-) -> Callable[[list[Row]], Judgement]:
-    """Judge the mean over seeds of one number a seed, by ``every_above`` or ``every_below``."""
+def judged(points: Callable[[list[Row]], list[Point] | None], rule: Callable[..., Judgement], *margins: float) -> Judge:
+    """Judge points made of rows by one of the rules above; *not run* where there are none to be made."""
 
     def judge(rows: list[Row]) -> Judgement:
-        found = values(rows)
-        if len(found) < seeds:
-            return Judgement("not run")
-        good = [value for value in found.values() if value is not None]
-        mean = sum(good) / len(good) if good else None
-        return rule([Point(mean, over_seeds(good), "", len(found) - len(good))], margin)
+        found = points(rows)
+        return Judgement("not run") if found is None else rule(found, *margins)
 
     return judge
+
+
+def mean_point(seeds: int, values: Callable[[list[Row]], BySeed]) -> Callable[[list[Row]], list[Point] | None]:
+    """Make one point of one number a seed: its mean over seeds."""
+
+    def points(rows: list[Row]) -> list[Point] | None:
+        found = values(rows)
+        if len(found) < seeds:
+            return None
+        good = [value for value in found.values() if value is not None]
+        mean = sum(good) / len(good) if good else None
+        return [Point(mean, over_seeds(good), "", len(found) - len(good))]
+
+    return points
 
 
 def _every(

@@ -12,11 +12,12 @@ from pydantic import Field
 
 from iclab.engines import Training
 from iclab.experiments import style
-from iclab.experiments.claims import Claim, Judgement, Point, every_above, every_below
+from iclab.experiments.claims import Claim, Judge, Point, every_above, every_below, judged
 from iclab.experiments.experiment import Condition, Experiment
+from iclab.experiments.rows import error_points, errors, paired_point, proportion
 from iclab.experiments.settings import Chosen, Disclosed, MambaPaper
 from iclab.lab import MeasurementCell, TrainingCell, groups
-from iclab.probes import Interval, Proportion, Row, paired
+from iclab.probes import Interval, Row
 from iclab.theory.outliers import all_outliers, linear_outlier_bound, mamba_outlier_bound
 
 Rule = Literal["flip", "target", "random"]
@@ -157,10 +158,10 @@ class OutlierFraction(Experiment[FigureSettings]):
             for fraction in settings.outlier_fractions:
                 line: dict[str, Any] = {"labels": rule, "α": f"{fraction:g}"}
                 for model in dict.fromkeys(row["model"] for row in rows):
-                    p = _proportion(rows, model, rule, fraction)
+                    p = proportion(rows, **_where(model, rule, fraction))
                     line[model] = "–" if p is None else p.short()
                 line["floor"] = f"{floor(settings, rule, fraction):.4f}"
-                mamba = _proportion(rows, "mamba", rule, fraction)
+                mamba = proportion(rows, **_where("mamba", rule, fraction))
                 if mamba is not None and mamba.mean is not None:
                     line["mamba − floor"] = f"{mamba.mean - floor(settings, rule, fraction):+.4f}"
                 else:
@@ -180,78 +181,65 @@ def floor(settings: FigureSettings, rule: str, fraction: float) -> float:
     return hopeless if rule == "flip" else hopeless / 2
 
 
-def _errors(rows: list[Row], model: str, rule: str, fraction: float) -> dict[int, Row]:
-    return {
-        row["seed"]: row
-        for row in rows
-        if (row["model"], row["outlier_labels"], row["outlier_fraction"]) == (model, rule, fraction)
-    }
+def _where(model: str, rule: str, fraction: float) -> dict[str, Any]:
+    return {"model": model, "outlier_labels": rule, "outlier_fraction": fraction}
 
 
-def _proportion(rows: list[Row], model: str, rule: str, fraction: float) -> Proportion | None:
-    found = _errors(rows, model, rule, fraction).values()
-    if not found:
-        return None
-    return Proportion.of([row.get("error") for row in found], max(row.get("prompts") or 0 for row in found))
-
-
-def _points(
-    rows: list[Row], seeds: int, model: str, rule: str, fractions: list[float], less: Callable[[float], float]
+def _beyond(
+    rows: list[Row],
+    settings: FigureSettings,
+    model: str,
+    rule: str,
+    fractions: list[float],
+    less: Callable[[float], float],
 ) -> list[Point] | None:
     """One point a fraction, with ``less(fraction)`` taken off; None if any seed's rows are missing."""
-    points = []
-    for fraction in fractions:
-        p = _proportion(rows, model, rule, fraction)
-        if p is None or len(p.per_seed) < seeds:
-            return None
-        off = less(fraction)
-        interval = Interval(p.interval.low - off, p.interval.high - off)
-        points.append(Point(None if p.mean is None else p.mean - off, interval, f"α = {fraction:g}", p.diverged))
-    return points
+    points = error_points(rows, settings.seeds, [(f"α = {f:g}", _where(model, rule, f)) for f in fractions])
+    return points and [
+        Point(
+            None if p.value is None else p.value - less(f),
+            Interval(p.interval.low - less(f), p.interval.high - less(f)),
+            p.where,
+            p.diverged,
+        )
+        for p, f in zip(points, fractions, strict=True)
+    ]
 
 
-def _below(settings: FigureSettings, rule: str, beyond_floor: bool = False) -> Callable[[list[Row]], Judgement]:
+def _below(settings: FigureSettings, rule: str, beyond_floor: bool = False) -> Judge:
     def less(fraction: float) -> float:
         return floor(settings, rule, fraction) if beyond_floor else 0.0
 
-    def judge(rows: list[Row]) -> Judgement:
-        points = _points(rows, settings.seeds, "mamba", rule, settings.up_to_close, less)
-        if points is None or CLOSE_TO not in settings.outlier_fractions:
-            return Judgement("not run")
-        return every_below(points, SMALL)
+    def points(rows: list[Row]) -> list[Point] | None:
+        if CLOSE_TO not in settings.outlier_fractions:
+            return None
+        return _beyond(rows, settings, "mamba", rule, settings.up_to_close, less)
 
-    return judge
-
-
-def _large(settings: FigureSettings, rule: str) -> Callable[[list[Row]], Judgement]:
-    def judge(rows: list[Row]) -> Judgement:
-        points = _points(rows, settings.seeds, "linear", rule, settings.above_half, lambda f: 0.0)
-        if points is None or not settings.reaches_half:
-            return Judgement("not run")
-        return every_above(points, LARGE)
-
-    return judge
+    return judged(points, every_below, SMALL)
 
 
-def _gap(settings: FigureSettings, rule: str) -> Callable[[list[Row]], Judgement]:
-    def judge(rows: list[Row]) -> Judgement:
-        points = []
-        for fraction in settings.above_half:
-            if fraction > CLOSE_TO:
-                continue
-            linear, mamba = (_errors(rows, model, rule, fraction) for model in ("linear", "mamba"))
-            if len(linear) < settings.seeds or linear.keys() != mamba.keys():
-                return Judgement("not run")
-            mean, interval, lost = paired(
-                [linear[seed].get("error") for seed in linear], [mamba[seed].get("error") for seed in linear]
-            )
-            value = None if lost == len(linear) else mean
-            points.append(Point(value, interval, f"α = {fraction:g}", lost))
+def _large(settings: FigureSettings, rule: str) -> Judge:
+    def points(rows: list[Row]) -> list[Point] | None:
+        cells = [(f"α = {f:g}", _where("linear", rule, f)) for f in settings.above_half]
+        return error_points(rows, settings.seeds, cells) if settings.reaches_half else None
+
+    return judged(points, every_above, LARGE)
+
+
+def _gap(settings: FigureSettings, rule: str) -> Judge:
+    def points(rows: list[Row]) -> list[Point] | None:
         if not settings.reaches_half or CLOSE_TO not in settings.outlier_fractions:
-            return Judgement("not run")
-        return every_above(points, SMALL)
+            return None
+        found = []
+        for fraction in (f for f in settings.above_half if f <= CLOSE_TO):
+            linear, mamba = (errors(rows, **_where(model, rule, fraction)) for model in ("linear", "mamba"))
+            point = paired_point(linear, mamba, settings.seeds, f"α = {fraction:g}")
+            if point is None:
+                return None
+            found.append(point)
+        return found
 
-    return judge
+    return judged(points, every_above, SMALL)
 
 
 def _draw(rows: list[Row], settings: FigureSettings) -> Figure:
@@ -313,12 +301,12 @@ def _line(
     lows: list[float] = []
     highs: list[float] = []
     for fraction in fractions:
-        errors = [row["error"] for row in _errors(rows, model, rule, fraction).values() if row.get("error") is not None]
-        if errors:
+        found = [e for e in errors(rows, **_where(model, rule, fraction)).values() if e is not None]
+        if found:
             xs.append(fraction)
-            means.append(sum(errors) / len(errors))
-            lows.append(min(errors))
-            highs.append(max(errors))
+            means.append(sum(found) / len(found))
+            lows.append(min(found))
+            highs.append(max(found))
     if not xs:  # every seed diverged
         return
 

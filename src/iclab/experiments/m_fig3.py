@@ -11,8 +11,9 @@ from matplotlib.figure import Figure
 from pydantic import Field
 
 from iclab.experiments import style
-from iclab.experiments.claims import Claim, every_above, mean_over_seeds
+from iclab.experiments.claims import BySeed, Claim, every_above, judged, mean_point
 from iclab.experiments.experiment import Condition, Experiment
+from iclab.experiments.rows import difference, lost
 from iclab.experiments.settings import Chosen, DeepMambaPaper
 from iclab.lab import MeasurementCell, TrainingCell, groups
 from iclab.probes import Row
@@ -56,24 +57,20 @@ class AttentionOverTraining(Experiment[AttentionSettings]):
 
     def claims(self, settings: AttentionSettings) -> list[Claim]:
         """Same ≫ other at the end, and a gap that grows, in each layer."""
-        claims = []
+        n, claims = settings.seeds, []
         for layer in self.layers:
             claims += [
                 Claim(
                     f"{self.id}.same-larger.layer{layer}",
                     "the sum of attention on examples that share the query's pattern is significantly larger",
                     "after training: same > 2 × other, and same > 0, over seeds",
-                    mean_over_seeds(
-                        settings.seeds, partial(_excess, layer=layer, step=settings.steps), every_above, 0.0
-                    ),
+                    judged(mean_point(n, partial(_excess, layer=layer, step=settings.steps)), every_above, 0.0),
                 ),
                 Claim(
                     f"{self.id}.gap-grows.layer{layer}",
                     "this gap increases during training",
                     "(same − other) after training − before > 0, on paired seeds",
-                    mean_over_seeds(
-                        settings.seeds, partial(_growth, layer=layer, steps=settings.steps), every_above, 0.0
-                    ),
+                    judged(mean_point(n, partial(_growth, layer=layer, steps=settings.steps)), every_above, 0.0),
                 ),
             ]
         return claims
@@ -96,14 +93,8 @@ class AttentionOverTraining(Experiment[AttentionSettings]):
             for panel, layer in zip(axes, self.layers, strict=True):
                 style.grid(panel)
                 for kind, colour, name in (("same", SAME, "the query's pattern"), ("other", OTHER, "another pattern")):
-                    values = [list(_values(rows, layer, step, kind).values()) for step in steps]
-                    drawn = [(x, v) for x, v in zip(steps, values, strict=True) if v]
-                    xs = [x for x, _ in drawn]
-                    panel.fill_between(
-                        xs, [min(v) for _, v in drawn], [max(v) for _, v in drawn], color=colour, alpha=0.2, linewidth=0
-                    )
-                    means = [sum(v) / len(v) for _, v in drawn]
-                    panel.plot(xs, means, color=colour, marker="o", markersize=3.6, label=f"on examples with {name}")
+                    values = [_values(rows, layer, step, kind) for step in steps]
+                    style.curve(panel, steps, values, colour, f"on examples with {name}")
                 panel.set_title(f"layer {layer}", fontweight="bold")
                 panel.set_xlabel("training step")
             axes[0].set_ylabel("sum of attention scores")
@@ -154,21 +145,17 @@ def _text(values: dict[int, float]) -> str:
     return f"{sum(numbers) / len(numbers):.3g} ({min(numbers):.3g} to {max(numbers):.3g})"
 
 
-def _excess(rows: list[Row], layer: int, step: int) -> dict[int, float | None]:
-    """Each seed's same − 2 × other, where other is not taken for less than nothing; None where it diverged."""
+def _excess(rows: list[Row], layer: int, step: int) -> BySeed:
+    """Each seed's same − 2 × other, where other is not taken for less than nothing."""
     return _combined(rows, layer, step, lambda same, other: same - 2 * max(other, 0.0))
 
 
-def _growth(rows: list[Row], layer: int, steps: int) -> dict[int, float | None]:
+def _growth(rows: list[Row], layer: int, steps: int) -> BySeed:
+    """How much each seed's same − other has grown."""
     after, before = (_combined(rows, layer, step, lambda same, other: same - other) for step in (steps, 0))
-    found: dict[int, float | None] = {}
-    for seed in after.keys() & before.keys():
-        late, early = after[seed], before[seed]
-        found[seed] = None if late is None or early is None else late - early
-    return found
+    return difference(after, before)
 
 
-def _combined(rows: list[Row], layer: int, step: int, how: Callable[[float, float], float]) -> dict[int, float | None]:
-    found: dict[int, float | None] = {row["seed"]: None for row in rows if row["step"] == step and row["diverged"]}
+def _combined(rows: list[Row], layer: int, step: int, how: Callable[[float, float], float]) -> BySeed:
     same, other = (_values(rows, layer, step, kind) for kind in ("same", "other"))
-    return found | {seed: how(same[seed], other[seed]) for seed in same}
+    return lost(rows, step=step) | {seed: how(same[seed], other[seed]) for seed in same}

@@ -15,8 +15,9 @@ from pydantic import Field, model_validator
 
 from iclab.engines import Training
 from iclab.experiments import style
-from iclab.experiments.claims import Claim, every_above, every_below, mean_over_seeds
+from iclab.experiments.claims import BySeed, Claim, every_above, every_below, judged, mean_point
 from iclab.experiments.experiment import Condition, Experiment
+from iclab.experiments.rows import difference, lost
 from iclab.experiments.settings import Chosen, DeepMambaPaper, Disclosed
 from iclab.lab import MeasurementCell, TrainingCell, groups
 from iclab.models import Model
@@ -105,7 +106,7 @@ class GatesByDistance(Experiment[GateSettings]):
                 f"{self.id}.outlier-small.{name}",
                 words,
                 f"outlier gate / clean gate < {SMALL}, mean over {near}, over seeds",
-                mean_over_seeds(settings.seeds, ratios, every_below, SMALL),
+                judged(mean_point(settings.seeds, ratios), every_below, SMALL),
             )
 
         claims = []
@@ -123,22 +124,22 @@ class GatesByDistance(Experiment[GateSettings]):
                     f"{self.id}.training-shuts.layer{layer}",
                     "(iclab's yardstick) training brings outliers' gates down",
                     "ratio of outlier to clean gates: untrained − trained > 0, on paired seeds",
-                    mean_over_seeds(settings.seeds, partial(_shut, **sizes), every_above, 0.0),
+                    judged(mean_point(settings.seeds, partial(_shut, **sizes)), every_above, 0.0),
                 ),
                 Claim(
                     f"{self.id}.decay.layer{layer}",
                     "clean gates decay approximately exponentially with the distance from the query (those of any gate "
                     "do, trained or not, if examples are independent)",
                     f"R² of log gate against distance > {STRAIGHT}, over {near}, over seeds",
-                    mean_over_seeds(
-                        settings.seeds, partial(_straight, stage="trained", **sizes), every_above, STRAIGHT
+                    judged(
+                        mean_point(settings.seeds, partial(_straight, stage="trained", **sizes)), every_above, STRAIGHT
                     ),
                 ),
                 Claim(
                     f"{self.id}.half-life.layer{layer}",
                     "Corollary 2: the gate of the j-th nearest clean example is at least of the order 2^−(j−1)",
                     f"mean ratio of the gates of clean examples j + 1 and j > 0.5, for j < {settings.near}, over seeds",
-                    mean_over_seeds(settings.seeds, partial(_fading, stage="trained", **sizes), every_above, 0.5),
+                    judged(mean_point(settings.seeds, partial(_fading, stage="trained", **sizes)), every_above, 0.5),
                 ),
             ]
         if 1 in self.layers:
@@ -219,11 +220,9 @@ def _profiles(rows: list[Row], layer: int, stage: str, kind: str) -> dict[int, l
     return {seed: [places[p] for p in sorted(places)] for seed, places in found.items()}
 
 
-def _each(
-    rows: list[Row], layer: int, stage: str, kinds: Sequence[str], how: Callable[..., float]
-) -> dict[int, float | None]:
+def _each(rows: list[Row], layer: int, stage: str, kinds: Sequence[str], how: Callable[..., float]) -> BySeed:
     """One number a seed, made of its profiles; None where it diverged, nothing where no such example was seen."""
-    found: dict[int, float | None] = {row["seed"]: None for row in rows if row["stage"] == stage and row["diverged"]}
+    found = lost(rows, stage=stage)
     profiles = [_profiles(rows, layer, stage, kind) for kind in kinds]
     for seed in profiles[0]:
         value = how(*(np.array(profile[seed]) for profile in profiles))
@@ -232,7 +231,7 @@ def _each(
     return found
 
 
-def _ratios(rows: list[Row], layer: int, stage: str, near: int) -> dict[int, float | None]:
+def _ratios(rows: list[Row], layer: int, stage: str, near: int) -> BySeed:
     """Each seed's outlier gate divided by its clean gate, mean over distances."""
 
     def how(clean: Profile, outlier: Profile) -> float:
@@ -241,16 +240,13 @@ def _ratios(rows: list[Row], layer: int, stage: str, near: int) -> dict[int, flo
     return _each(rows, layer, stage, ("clean", "outlier"), how)
 
 
-def _shut(rows: list[Row], layer: int, near: int) -> dict[int, float | None]:
+def _shut(rows: list[Row], layer: int, near: int) -> BySeed:
+    """How much each seed's ratio has fallen."""
     before, after = (_ratios(rows, layer, stage, near) for stage in ("untrained", "trained"))
-    found: dict[int, float | None] = {}
-    for seed in before.keys() & after.keys():
-        early, late = before[seed], after[seed]
-        found[seed] = None if early is None or late is None else early - late
-    return found
+    return difference(before, after)
 
 
-def _straight(rows: list[Row], layer: int, stage: str, near: int) -> dict[int, float | None]:
+def _straight(rows: list[Row], layer: int, stage: str, near: int) -> BySeed:
     """Each seed's R² of log gate against distance; 0 where gates grow with distance."""
 
     def how(clean: Profile) -> float:
@@ -260,7 +256,7 @@ def _straight(rows: list[Row], layer: int, stage: str, near: int) -> dict[int, f
     return _each(rows, layer, stage, ("clean",), how)
 
 
-def _fading(rows: list[Row], layer: int, stage: str, near: int) -> dict[int, float | None]:
+def _fading(rows: list[Row], layer: int, stage: str, near: int) -> BySeed:
     """Each seed's geometric mean of what is left of the gate from one clean example to the next."""
 
     def how(ranked: Profile) -> float:

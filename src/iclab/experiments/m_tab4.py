@@ -12,13 +12,14 @@ from pydantic import Field
 from iclab.experiments import style
 from iclab.experiments.claims import Claim
 from iclab.experiments.placements import (
+    UNPRINTED,
     Column,
     Numbers,
     PlacementTable,
     ahead,
-    alike,
     at_least,
     legend,
+    mark_print,
     marks,
     near_print,
 )
@@ -143,7 +144,7 @@ class SoftmaxFractions(FractionTable):
                 "M-tab4.no-sharp-drop",
                 "softmax attention avoids the sharp drop when α > 1/2",
                 f"accuracy at the largest α less than {DROP} below that at α ≤ 1/2, on paired seeds",
-                alike(settings.seeds, DROP, self.ends(settings)),
+                ahead(settings.seeds, -DROP, [(high, low) for low, high in self.ends(settings)]),
             ),
             Claim(
                 "M-tab4.high",
@@ -214,12 +215,8 @@ def _draw(table: FractionTable, rows: list[Row], settings: FractionSettings) -> 
                 xs.append(fraction)
                 votes.append(100 - 100 * vote.mean)
                 means.append(100 - 100 * mean.mean)
-            printed = table.printed.get(fraction, (None, None, None))[number]
-            if printed is not None:
-                panel.plot(
-                    fraction, printed, "D", color=style.INK, markerfacecolor="none", markersize=7.5, markeredgewidth=0.9
-                )
-        panel.plot(xs, votes, color=style.INK, linewidth=0.9, linestyle=(0, (4, 2)))
+            mark_print(panel, fraction, table.printed.get(fraction, UNPRINTED)[number])
+        panel.plot(xs, votes, **style.DASHED)
         panel.plot(xs, means, color=style.colour(table.model, []), linewidth=1.2)
         panel.set_title(place, fontweight="bold")
         panel.set_xlabel("fraction of outliers α")

@@ -7,8 +7,9 @@ paper's numbers and two yardsticks: the untrained model, and a plain vote of exa
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, ClassVar, TypeVar
 
 import matplotlib as mpl
@@ -17,17 +18,18 @@ from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 
 from iclab.experiments import style
-from iclab.experiments.claims import Judgement, Point, every_above, every_within
+from iclab.experiments.claims import Judge, Point, every_above, every_within, judged
 from iclab.experiments.experiment import Condition, Experiment
-from iclab.experiments.rows import errors, proportion
+from iclab.experiments.rows import errors, paired_point, proportion
 from iclab.experiments.settings import PLACEMENTS, DeepMambaPaper
 from iclab.lab import MeasurementCell, TrainingCell, groups
-from iclab.probes import Interval, Row, paired
+from iclab.probes import Interval, Row
 
 D = TypeVar("D", bound=DeepMambaPaper)
 
 Numbers = tuple[float | None, float | None, float | None]
 """Accuracy in %, at FQ, R and CQ, as the paper prints it."""
+UNPRINTED: Numbers = (None, None, None)
 Where = Mapping[str, Any]
 """Values of row columns that pick out one cell of a table."""
 
@@ -64,10 +66,10 @@ class PlacementTable(Experiment[D]):
         found = []
         for column in self.columns(settings):
             chosen = column.settings
-            for number, model in enumerate(
-                m for m in self.models(settings) if column.models is None or m in column.models
-            ):
+            covered = [m for m in self.models(settings) if column.models is None or m in column.models]
+            for number, model in enumerate(covered):
                 training = chosen.training(model)
+                last = training.prompts_at(training.recipe.steps)
                 for group in groups(chosen.seeds):
                     cell = TrainingCell(training=training, group=group)
                     wanted: list[tuple[str, str, str, int | None]]
@@ -78,7 +80,6 @@ class PlacementTable(Experiment[D]):
                         wanted += [("vote", place, "vote", 0) for place in PLACEMENTS]
                     wanted += [("trained", "as trained", "error", None)]
                     for stage, place, probe, at in wanted:
-                        last = training.prompts_at(training.recipe.steps)
                         prompts = last if place == "as trained" else chosen.placed(place)
                         columns = {
                             "column": column.name,
@@ -135,7 +136,7 @@ def _text(rows: list[Row], **where: Any) -> str:
     return f"{100 - 100 * p.mean:.2f} [{100 - 100 * p.interval.high:.1f}, {100 - 100 * p.interval.low:.1f}]{lost}"
 
 
-# Numbers out of rows.
+# Judging.
 
 
 def told(where: Where) -> str:
@@ -160,66 +161,40 @@ def _differences(rows: list[Row], seeds: int, pairs: Sequence[tuple[Where, Where
     """Accuracy of the first cell minus that of the second, on paired seeds."""
     points = []
     for first, second in pairs:
-        ours, theirs = errors(rows, **first), errors(rows, **second)
-        if len(ours) < seeds or ours.keys() != theirs.keys():
+        where = f"{told(first)} − {told(second)}"
+        point = paired_point(errors(rows, **second), errors(rows, **first), seeds, where)
+        if point is None:
             return None
-        mean, interval, lost = paired(list(theirs.values()), [ours[seed] for seed in theirs])
-        value = None if lost == len(ours) else mean
-        points.append(Point(value, interval, f"{told(first)} − {told(second)}", lost))
+        points.append(point)
     return points
-
-
-Judge = Callable[[list[Row]], Judgement]
 
 
 def at_least(seeds: int, margin: float, cells: Sequence[Where]) -> Judge:
     """Judge that accuracy lies above a margin in every cell."""
-
-    def judge(rows: list[Row]) -> Judgement:
-        points = _accuracies(rows, seeds, cells)
-        return Judgement("not run") if points is None else every_above(points, margin)
-
-    return judge
+    return judged(partial(_accuracies, seeds=seeds, cells=cells), every_above, margin)
 
 
 def between(seeds: int, low: float, high: float, cells: Sequence[Where]) -> Judge:
     """Judge that accuracy lies between two margins in every cell."""
-
-    def judge(rows: list[Row]) -> Judgement:
-        points = _accuracies(rows, seeds, cells)
-        return Judgement("not run") if points is None else every_within(points, low, high)
-
-    return judge
+    return judged(partial(_accuracies, seeds=seeds, cells=cells), every_within, low, high)
 
 
 def ahead(seeds: int, margin: float, pairs: Sequence[tuple[Where, Where]]) -> Judge:
     """Judge that in every pair the first cell is more accurate than the second by more than a margin."""
-
-    def judge(rows: list[Row]) -> Judgement:
-        points = _differences(rows, seeds, pairs)
-        return Judgement("not run") if points is None else every_above(points, margin)
-
-    return judge
+    return judged(partial(_differences, seeds=seeds, pairs=pairs), every_above, margin)
 
 
 def alike(seeds: int, margin: float, pairs: Sequence[tuple[Where, Where]]) -> Judge:
     """Judge that in every pair accuracies differ by less than a margin."""
-
-    def judge(rows: list[Row]) -> Judgement:
-        points = _differences(rows, seeds, pairs)
-        return Judgement("not run") if points is None else every_within(points, -margin, margin)
-
-    return judge
+    return judged(partial(_differences, seeds=seeds, pairs=pairs), every_within, -margin, margin)
 
 
 def near_print(seeds: int, margin: float, printed: Sequence[tuple[Where, float]]) -> Judge:
     """Judge that every cell lies within a margin of the number the paper prints for it."""
 
-    def judge(rows: list[Row]) -> Judgement:
+    def off(rows: list[Row]) -> list[Point] | None:
         points = _accuracies(rows, seeds, [where for where, _ in printed])
-        if points is None:
-            return Judgement("not run")
-        off = [
+        return points and [
             Point(
                 None if p.value is None else p.value - number,
                 Interval(p.interval.low - number, p.interval.high - number),
@@ -228,9 +203,8 @@ def near_print(seeds: int, margin: float, printed: Sequence[tuple[Where, float]]
             )
             for p, (_, number) in zip(points, printed, strict=True)
         ]
-        return every_within(off, -margin, margin)
 
-    return judge
+    return judged(off, every_within, -margin, margin)
 
 
 def flat(seeds: int, margin: float, where: Where) -> Judge:
@@ -276,16 +250,17 @@ def _panel(
         here = [row for row in rows if row["placement"] == place]
         vote = proportion(here, stage="vote")
         if vote is not None and vote.mean is not None:
-            axes.hlines(
-                100 - 100 * vote.mean, x - 0.42, x + 0.42, color=style.INK, linewidth=0.9, linestyle=(0, (4, 2))
-            )
+            axes.hlines(100 - 100 * vote.mean, x - 0.42, x + 0.42, **style.DASHED)
         for i, model in enumerate(models):
             at = x + (i - (len(models) - 1) / 2) * width
             marks(axes, here, model, at, style.colour(model, models))
-            printed = numbers.get((name, model))
-            value = None if printed is None else printed[x]
-            if value is not None:
-                axes.plot(at, value, "D", color=style.INK, markerfacecolor="none", markersize=7.5, markeredgewidth=0.9)
+            mark_print(axes, at, numbers.get((name, model), UNPRINTED)[x])
+
+
+def mark_print(axes: Axes, x: float, value: float | None) -> None:
+    """Draw a number of the paper's, if there is one."""
+    if value is not None:
+        axes.plot(x, value, "D", color=style.INK, markerfacecolor="none", markersize=7.5, markeredgewidth=0.9)
 
 
 def marks(axes: Axes, rows: list[Row], model: str, x: float, colour: str) -> None:
@@ -317,7 +292,7 @@ def legend(figure: Figure, models: list[str], rows: list[Row], paper: bool) -> N
     if "untrained" in stages:
         handles.append(Line2D([], [], color=style.FAINT, marker="x", linestyle="", markersize=5, label="untrained"))
     if "vote" in stages:
-        handles.append(Line2D([], [], color=style.INK, linewidth=0.9, linestyle=(0, (4, 2)), label="plain vote"))
+        handles.append(Line2D([], [], label="plain vote", **style.DASHED))
     if paper:
         handles.append(
             Line2D([], [], color=style.INK, marker="D", markerfacecolor="none", linestyle="", label="the paper")

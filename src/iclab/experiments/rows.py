@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from iclab.experiments.claims import Point
-from iclab.probes import Proportion, Row
+from iclab.experiments.claims import BySeed, Point
+from iclab.probes import Proportion, Row, paired
 
 
 def matching(rows: Sequence[Row], **where: Any) -> dict[int, Row]:
@@ -14,7 +14,7 @@ def matching(rows: Sequence[Row], **where: Any) -> dict[int, Row]:
     return {row["seed"]: row for row in rows if all(row[name] == value for name, value in where.items())}
 
 
-def errors(rows: Sequence[Row], **where: Any) -> dict[int, float | None]:
+def errors(rows: Sequence[Row], **where: Any) -> BySeed:
     """Each seed's error; None where it diverged."""
     return {seed: row["error"] for seed, row in matching(rows, **where).items()}
 
@@ -27,6 +27,21 @@ def proportion(rows: Sequence[Row], **where: Any) -> Proportion | None:
     return Proportion.of([row["error"] for row in found], max(row["prompts"] or 0 for row in found))
 
 
+def lost(rows: Sequence[Row], **where: Any) -> BySeed:
+    """The seeds that had diverged, with nothing for a number."""
+    return {seed: None for seed, row in matching(rows, diverged=True, **where).items()}
+
+
+def difference(first: BySeed, second: BySeed) -> BySeed:
+    """First − second, for the seeds that both have."""
+    found: BySeed = {}
+    for seed, a in first.items():
+        if seed in second:
+            b = second[seed]
+            found[seed] = None if a is None or b is None else a - b
+    return found
+
+
 def error_points(rows: Sequence[Row], seeds: int, cells: Sequence[tuple[str, dict[str, Any]]]) -> list[Point] | None:
     """One point for each named cell, to be judged; None if any seed's row is missing."""
     points = []
@@ -36,3 +51,11 @@ def error_points(rows: Sequence[Row], seeds: int, cells: Sequence[tuple[str, dic
             return None
         points.append(Point(p.mean, p.interval, name, p.diverged))
     return points
+
+
+def paired_point(first: BySeed, second: BySeed, seeds: int, where: str) -> Point | None:
+    """First − second on paired seeds, to be judged; None if any seed's row is missing."""
+    if len(first) < seeds or first.keys() != second.keys():
+        return None
+    mean, interval, missing = paired(list(first.values()), [second[seed] for seed in first])
+    return Point(None if missing == len(first) else mean, interval, where, missing)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from matplotlib.axes import Axes
@@ -16,6 +17,9 @@ SERIES = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00")
 SPARE = ("#E69F00", "#56B4E9", "#000000")
 NAMES = {"mamba": "Mamba", "linear": "linear Transformer", "softmax": "softmax attention"}
 NAMES |= {f"deep-{model}": name for model, name in NAMES.items()} | {"softmax-mlp": "softmax attention with MLP"}
+
+DASHED: dict[str, Any] = {"color": INK, "linewidth": 0.9, "linestyle": (0, (4, 2))}
+"""A yardstick: what a vote would do, a margin, a floor."""
 
 RC: dict[Any, Any] = {
     "figure.dpi": 160,
@@ -53,6 +57,21 @@ def title(figure: Figure, id_: str, text: str, rows: list[dict[str, Any]], setti
         ha="left",
         fontsize=11,
     )
+
+
+def curve(
+    axes: Axes, xs: Sequence[float], values: Sequence[Mapping[int, float | None]], colour: str, label: str = ""
+) -> None:
+    """Draw means over seeds, in a band from the lowest to the highest; a point with no seed left is skipped."""
+    drawn = []
+    for x, by_seed in zip(xs, values, strict=True):
+        good = [value for value in by_seed.values() if value is not None]
+        if good:
+            drawn.append((x, min(good), max(good), sum(good) / len(good)))
+    if drawn:
+        places, low, high, mean = zip(*drawn, strict=True)
+        axes.fill_between(places, low, high, color=colour, alpha=0.2, linewidth=0)
+        axes.plot(places, mean, color=colour, marker="o", markersize=3.8, label=label or None)
 
 
 def grid(axes: Axes) -> None:

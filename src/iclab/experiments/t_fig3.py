@@ -4,20 +4,20 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Annotated, Any, Self
 
 import matplotlib as mpl
-from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from pydantic import Field
 
 from iclab.experiments import style
-from iclab.experiments.claims import Claim, Judgement, Point, every_above, every_below
+from iclab.experiments.claims import Claim, Point, every_above, every_below, judged
 from iclab.experiments.experiment import Condition, Experiment
-from iclab.experiments.rows import error_points, errors, proportion
+from iclab.experiments.rows import error_points, errors, paired_point, proportion
 from iclab.experiments.settings import Chosen, Different, NonlinearPaper
 from iclab.lab import MeasurementCell, TrainingCell, groups
-from iclab.probes import Row, paired
+from iclab.probes import Row
 from iclab.prompts import Prompts
 
 SMALL = 0.01
@@ -118,13 +118,13 @@ class Shift(Experiment[ShiftSettings]):
                 "T-fig3.ood-small",
                 "the out-of-domain error is < 0.01 when S1 ≥ 1",
                 f"mean error < {SMALL} at S1 = {', '.join(f'{s:g}' for s in above)}",
-                _judge(settings, above, every_below),
+                judged(_sums(settings, above), every_below, SMALL),
             ),
             Claim(
                 "T-fig3.ood-rises",
                 "the out-of-domain error deviates from 0 when S1 < 1",
                 f"mean error > {SMALL} at S1 = {', '.join(f'{s:g}' for s in below)}",
-                _judge(settings, below, every_above),
+                judged(_sums(settings, below), every_above, SMALL),
             ),
         ]
         for domain, name in DOMAINS.items():
@@ -133,7 +133,7 @@ class Shift(Experiment[ShiftSettings]):
                     f"T-fig3.length.{domain}",
                     f"a longer testing context is needed when α' is smaller ({name})",
                     "error at the smallest α' − error at the largest > 0 at every length, on paired seeds",
-                    _longer(settings, domain),
+                    judged(partial(_lengths, settings=settings, domain=domain), every_above, 0.0),
                 )
             )
         return claims
@@ -162,9 +162,9 @@ class Shift(Experiment[ShiftSettings]):
             for panel in (left, middle, right):
                 style.grid(panel)
             sums = sorted(settings.sums)
-            _curve(left, sums, [errors(rows, panel="sum", sum=s) for s in sums], style.COLOURS["softmax-mlp"], "")
+            style.curve(left, sums, [errors(rows, panel="sum", sum=s) for s in sums], style.COLOURS["softmax-mlp"])
             left.axvline(1.0, color=style.FAINT, linewidth=0.8, linestyle=(0, (1, 2)))
-            left.axhline(SMALL, color=style.INK, linewidth=0.8, linestyle=(0, (4, 2)))
+            left.axhline(SMALL, **style.DASHED)
             left.set_yscale("symlog", linthresh=SMALL)
             left.set_ylim(0, 1)
             left.annotate("paper: < 0.01", (0.03, SMALL * 1.15), xycoords=("axes fraction", "data"), fontsize=8.5)
@@ -177,7 +177,7 @@ class Shift(Experiment[ShiftSettings]):
                         errors(rows, panel="length", domain=domain, fraction=fraction, length=n)
                         for n in settings.lengths
                     ]
-                    _curve(panel, settings.lengths, found, colour, f"α' = {fraction:g}")
+                    style.curve(panel, settings.lengths, found, colour, f"α' = {fraction:g}")
                 panel.set_title(name, fontweight="bold")
                 panel.set_xlabel("examples in a test prompt")
                 panel.set_ylim(bottom=0)
@@ -186,41 +186,23 @@ class Shift(Experiment[ShiftSettings]):
             return figure
 
 
-def _curve(axes: Axes, xs: Sequence[float], values: Sequence[dict[int, float | None]], colour: str, label: str) -> None:
-    drawn = []
-    for x, found in zip(xs, values, strict=True):
-        good = [e for e in found.values() if e is not None]
-        if good:
-            drawn.append((x, min(good), max(good), sum(good) / len(good)))
-    if drawn:
-        places, low, high, mean = zip(*drawn, strict=True)
-        axes.fill_between(places, low, high, color=colour, alpha=0.2, linewidth=0)
-        axes.plot(places, mean, color=colour, marker="o", markersize=3.8, label=label or None)
+def _sums(settings: ShiftSettings, sums: Sequence[float]) -> Callable[[list[Row]], list[Point] | None]:
+    cells = [(f"S1 = {s:g}", {"panel": "sum", "sum": s}) for s in sums]
+    return partial(error_points, seeds=settings.seeds, cells=cells)
 
 
-def _judge(
-    settings: ShiftSettings, sums: Sequence[float], rule: Callable[[Sequence[Point], float], Judgement]
-) -> Callable[[list[Row]], Judgement]:
-    def judge(rows: list[Row]) -> Judgement:
-        cells = [(f"S1 = {s:g}", {"panel": "sum", "sum": s}) for s in sums]
-        points = error_points(rows, settings.seeds, cells)
-        return Judgement("not run") if points is None else rule(points, SMALL)
-
-    return judge
-
-
-def _longer(settings: ShiftSettings, domain: str) -> Callable[[list[Row]], Judgement]:
-    def judge(rows: list[Row]) -> Judgement:
-        points = []
-        for length in settings.lengths:
-            small, large = (
-                errors(rows, panel="length", domain=domain, fraction=fraction, length=length)
-                for fraction in (min(settings.test_fractions), max(settings.test_fractions))
-            )
-            if len(small) < settings.seeds or len(settings.test_fractions) < 2 or small.keys() != large.keys():
-                return Judgement("not run")
-            mean, interval, lost = paired(list(small.values()), [large[seed] for seed in small])
-            points.append(Point(None if lost == len(small) else mean, interval, f"length {length}", lost))
-        return every_above(points, 0.0)
-
-    return judge
+def _lengths(rows: list[Row], settings: ShiftSettings, domain: str) -> list[Point] | None:
+    """Error at the smallest α' − error at the largest, at every length."""
+    if len(settings.test_fractions) < 2:
+        return None
+    points = []
+    for length in settings.lengths:
+        small, large = (
+            errors(rows, panel="length", domain=domain, fraction=fraction, length=length)
+            for fraction in (min(settings.test_fractions), max(settings.test_fractions))
+        )
+        point = paired_point(small, large, settings.seeds, f"length {length}")
+        if point is None:
+            return None
+        points.append(point)
+    return points

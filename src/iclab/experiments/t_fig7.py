@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Annotated, Any, Self
 
 import matplotlib as mpl
@@ -11,10 +11,9 @@ from matplotlib.ticker import MaxNLocator
 from pydantic import Field
 
 from iclab.experiments import style
-from iclab.experiments.claims import Claim, Judgement, Point, every_above, every_below
+from iclab.experiments.claims import Claim, every_above, every_below, judged
 from iclab.experiments.experiment import Condition, Experiment
-from iclab.experiments.rows import error_points, matching, proportion
-from iclab.experiments.rows import errors as errors_of
+from iclab.experiments.rows import error_points, errors, matching, proportion
 from iclab.experiments.settings import Chosen, Different, Disclosed, NonlinearPaper
 from iclab.lab import MeasurementCell, TrainingCell, groups
 from iclab.probes import Row
@@ -104,12 +103,13 @@ class TrainingTasks(Experiment[TaskSettings]):
                 if counts:
                     words = "significant below M1 tasks" if name == "few" else "around 0 from M1 tasks on"
                     listed = ", ".join(map(str, counts))
+                    cells = [(f"{count} tasks", {"relevant": relevant, "tasks": count}) for count in counts]
                     claims.append(
                         Claim(
                             f"T-fig7.{name}.{relevant}",
                             f"the generalization error is {words}",
                             f"mean error {sign} {SMALL} with {listed} training tasks, M1 = {relevant}",
-                            _judge(settings, relevant, counts, rule),
+                            judged(partial(error_points, seeds=settings.seeds, cells=cells), rule, SMALL),
                         )
                     )
         return claims
@@ -141,15 +141,9 @@ class TrainingTasks(Experiment[TaskSettings]):
             style.grid(axes)
             axes.axvline(0, color=style.FAINT, linewidth=0.8, linestyle=(0, (1, 2)))
             for colour, relevant in zip(style.SERIES, settings.relevants, strict=False):
-                xs, errors = [], []
-                for count in _counts(settings, relevant):
-                    found = [e for e in errors_of(rows, relevant=relevant, tasks=count).values() if e is not None]
-                    if found:
-                        xs.append(count - relevant)
-                        errors.append(found)
-                low, high, mean = [min(e) for e in errors], [max(e) for e in errors], [sum(e) / len(e) for e in errors]
-                axes.fill_between(xs, low, high, color=colour, alpha=0.2, linewidth=0)
-                axes.plot(xs, mean, color=colour, marker="o", markersize=4, label=f"M1 = {relevant}")
+                counts = _counts(settings, relevant)
+                found = [errors(rows, relevant=relevant, tasks=count) for count in counts]
+                style.curve(axes, [count - relevant for count in counts], found, colour, f"M1 = {relevant}")
             axes.xaxis.set_major_locator(MaxNLocator(integer=True))
             axes.set_xlabel("training tasks, counted from M1")
             axes.set_ylabel("error on unseen tasks")
@@ -161,14 +155,3 @@ class TrainingTasks(Experiment[TaskSettings]):
 def _counts(settings: TaskSettings, relevant: int) -> list[int]:
     """The numbers of training tasks for one M1: at least one, and never all there are."""
     return [relevant + n for n in sorted(settings.beyond) if 1 <= relevant + n < relevant * (relevant - 1)]
-
-
-def _judge(
-    settings: TaskSettings, relevant: int, counts: list[int], rule: Callable[[Sequence[Point], float], Judgement]
-) -> Callable[[list[Row]], Judgement]:
-    def judge(rows: list[Row]) -> Judgement:
-        cells = [(f"{count} tasks", {"relevant": relevant, "tasks": count}) for count in counts]
-        points = error_points(rows, settings.seeds, cells)
-        return Judgement("not run") if points is None else rule(points, SMALL)
-
-    return judge

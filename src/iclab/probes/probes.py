@@ -144,12 +144,13 @@ def _inside(value: Any, name: str) -> NDArray[np.float64]:
 class Probe(NamedTuple):
     """What to add up over a chunk of prompts, and how rows are made of all sums."""
 
-    sums: Callable[[PromptBatch, Answer], Sums] | None
-    """None where the model is not asked: ``prompt_sums`` then looks at the prompts alone."""
+    sums: Callable[..., Sums]
+    """Of a batch of prompts and the model's answer to it."""
     rows: Callable[[tuple[int, ...], Sums], list[Row]]
     columns: tuple[str, ...]
     """What rows hold besides seed and ``diverged``: all null where a seed diverged."""
-    prompt_sums: Callable[[PromptBatch], Sums] | None = None
+    asks_model: bool = True
+    """Whether it needs an answer, or looks at the prompts alone."""
 
 
 _ERROR = ("prompts", "right", "wrong", "ties", "nans", "error", "hinge", "hinge_standard_error")
@@ -159,7 +160,7 @@ PROBES: dict[str, Probe] = {
     "error": Probe(error_sums, error_rows, _ERROR),
     "attention": Probe(attention_sums, attention_rows, _ATTENTION),
     "gates": Probe(gate_sums, gate_rows, ("layer", "kind", "place", "examples", "gate")),
-    "vote": Probe(None, error_rows, _ERROR, vote_sums),
+    "vote": Probe(vote_sums, error_rows, _ERROR, asks_model=False),
 }
 """``vote`` is a yardstick: the error of a plain vote of same-pattern examples on the same prompts."""
 
@@ -194,10 +195,9 @@ def measure(
     if obstacle := trained.training.prompts.fits(prompts):
         raise InputError(obstacle)
     kind = PROBES[probe]
-    if kind.prompt_sums is not None:  # whatever became of the model
-        sums = tally_prompts(trained, kind.prompt_sums, prompts, count, draw=draw, report=report)
+    if not kind.asks_model:  # whatever became of it
+        sums = tally_prompts(trained, kind.sums, prompts, count, draw=draw, report=report)
         return [row | {"diverged": False} for row in kind.rows(trained.seeds, sums)]
-    assert kind.sums is not None
     step = trained.training.recipe.steps if at is None else at
     lost = [s for s, d in zip(trained.seeds, trained.diverged_at, strict=True) if 0 <= d <= step]
     rows: list[Row] = [dict.fromkeys(kind.columns) | {"seed": seed, "diverged": True} for seed in lost]
