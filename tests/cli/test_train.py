@@ -134,6 +134,16 @@ def test_saved_weights_can_be_loaded(train: Cli, tmp_path: Path):
     assert list(error.per_seed) == [row["error"] for row in found["measurements"][0]["rows"]]
 
 
+@pytest.mark.parametrize("model", ["linear", "softmax"])
+def test_a_step_size_beyond_the_precision_diverges_or_is_refused(model: str, cli: Cli, tmp_path: Path):
+    words = ("--model", model, "--step-size", 1e39, "--store", tmp_path / "store", "--json")
+    said = cli("train", *SMALL, *words)
+    if said.code == 2:
+        assert "step_size = 1e+39" in said.complaint
+    else:
+        assert [row["diverged"] for row in said.json["measurements"][0]["rows"]] == [True, True]
+
+
 # Users' own code.
 
 USERS = """
