@@ -408,3 +408,44 @@ def test_what_gates_are_said_to_do():
 def test_bad_settings_are_refused(id_, changes, message):
     with pytest.raises(ValueError, match=message):
         find(id_).settings().changed(**changes)
+
+
+def test_each_column_changes_what_it_says_and_nothing_else():
+    settings = TableSettings()
+    cells = {}
+    for condition in find("M-tab1").conditions(settings):
+        if condition.columns["placement"] == "CQ" and condition.columns["stage"] == "trained":
+            cells[condition.columns["column"], condition.columns["model"]] = condition.cell
+    for model in settings.models:
+        base = cells["as chosen", model]
+        trained, tested = base.training.training, base.prompts
+
+        def differs(column, training=trained, prompts=tested, model=model):
+            other = cells[column, model]
+            assert other.training.training == training
+            assert other.prompts == prompts
+            assert (other.training.training, other.prompts) != (trained, tested)
+
+        differs("labels flipped", prompts=tested.but(outliers=tested.outliers.but(labels="flip")))
+        differs("κ_a' = 2", prompts=tested.but(outliers=tested.outliers.but(scale=2.0)))
+        differs("seen outliers", prompts=tested.but(outliers=tested.outliers.but(patterns="training")))
+        differs("U = 1", training=trained.but(prompts=trained.prompts.but(tasks="ring:1")))
+        short = trained.prompts.patterns.but(outlier_norm=1.0)
+        differs("outlier norm 1", trained.but(prompts=trained.prompts.but(patterns=short)), tested.but(patterns=short))
+        other = {"rms": "none", "none": "rms"}[trained.model.options["norm"]]
+        differs(
+            "norm exchanged", trained.but(model=trained.model.but(options={**trained.model.options, "norm": other}))
+        )
+        assert (("step size × 5", model) in cells) == (model == "deep-mamba")
+    mamba = cells["as chosen", "deep-mamba"].training.training.recipe
+    assert cells["step size × 5", "deep-mamba"].training.training.recipe == mamba.but(step_size=5 * mamba.step_size)
+
+
+def test_untrained_models_and_votes_are_measured_where_they_should_be():
+    found = {
+        (c.columns["stage"], c.columns["model"], c.cell.probe, c.cell.at)
+        for c in find("M-tab1").conditions(TableSettings(columns=("as chosen",)))
+    }
+    models = TableSettings().models
+    expected = {("trained", m, "error", 500) for m in models} | {("untrained", m, "error", 0) for m in models}
+    assert found == expected | {("vote", "vote", "vote", 0)}
