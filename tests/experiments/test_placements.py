@@ -419,23 +419,21 @@ def test_each_column_changes_what_it_says_and_nothing_else():
     for model in settings.models:
         base = cells["as chosen", model]
         trained, tested = base.training.training, base.prompts
-
-        def differs(column, training=trained, prompts=tested, model=model):
-            other = cells[column, model]
-            assert other.training.training == training
-            assert other.prompts == prompts
-            assert (other.training.training, other.prompts) != (trained, tested)
-
-        differs("labels flipped", prompts=tested.but(outliers=tested.outliers.but(labels="flip")))
-        differs("κ_a' = 2", prompts=tested.but(outliers=tested.outliers.but(scale=2.0)))
-        differs("seen outliers", prompts=tested.but(outliers=tested.outliers.but(patterns="training")))
-        differs("U = 1", training=trained.but(prompts=trained.prompts.but(tasks="ring:1")))
         short = trained.prompts.patterns.but(outlier_norm=1.0)
-        differs("outlier norm 1", trained.but(prompts=trained.prompts.but(patterns=short)), tested.but(patterns=short))
-        other = {"rms": "none", "none": "rms"}[trained.model.options["norm"]]
-        differs(
-            "norm exchanged", trained.but(model=trained.model.but(options={**trained.model.options, "norm": other}))
-        )
+        norm = {"rms": "none", "none": "rms"}[trained.model.options["norm"]]
+        normed = trained.model.but(options={**trained.model.options, "norm": norm})
+        expected = {
+            "labels flipped": (trained, tested.but(outliers=tested.outliers.but(labels="flip"))),
+            "κ_a' = 2": (trained, tested.but(outliers=tested.outliers.but(scale=2.0))),
+            "seen outliers": (trained, tested.but(outliers=tested.outliers.but(patterns="training"))),
+            "U = 1": (trained.but(prompts=trained.prompts.but(tasks="ring:1")), tested),
+            "outlier norm 1": (trained.but(prompts=trained.prompts.but(patterns=short)), tested.but(patterns=short)),
+            "norm exchanged": (trained.but(model=normed), tested),
+        }
+        for column, (training, prompts) in expected.items():
+            assert (training, prompts) != (trained, tested)
+            assert cells[column, model].training.training == training
+            assert cells[column, model].prompts == prompts
         assert (("step size × 5", model) in cells) == (model == "deep-mamba")
     mamba = cells["as chosen", "deep-mamba"].training.training.recipe
     assert cells["step size × 5", "deep-mamba"].training.training.recipe == mamba.but(step_size=5 * mamba.step_size)
