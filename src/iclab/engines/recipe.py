@@ -183,8 +183,9 @@ def undrawable(prompts: Prompts) -> str:
     """Say why the fused engine cannot draw these prompts; an empty text if it can."""
     if prompts.label_dimension is not None:
         return f"label_dimension = {prompts.label_dimension}: it knows labels of one number"
-    if prompts.relevant_fraction < 1 or prompts.relevant_mixtures:
-        return "it knows prompts of M alone: relevant_fraction = 1, no relevant_mixtures"
+    for name in ("relevant_fraction", "relevant_mixtures", "irrelevant_mixtures", "signal", "noise"):
+        if getattr(prompts, name) != Prompts.model_fields[name].default:
+            return f"{name} = {getattr(prompts, name)}: it knows prompts of M alone"
     for name in ("labels", "placement"):
         rule = getattr(prompts.outliers, name)
         if isinstance(rule, Code):

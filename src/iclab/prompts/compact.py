@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, fields
+from typing import Any
 
 import numpy as np
 import torch
@@ -35,6 +36,8 @@ class PromptBatch:
     """(…, l, w) the labels the task gives the examples, before corruption."""
     task: NDArray[np.int32]
     """(…, 2) the patterns that mean +1 and −1."""
+    noise: NDArray[np.floating] | None = None
+    """(…, l + 1, d) what is added to the inputs besides, if anything is."""
 
     @property
     def length(self) -> int:
@@ -51,7 +54,11 @@ class PromptBatch:
     def join(cls, batches: Sequence[PromptBatch]) -> PromptBatch:
         """Put batches of the same seeds and length one behind the other."""
         names = [field.name for field in fields(cls)]
-        return cls(**{name: np.concatenate([getattr(batch, name) for batch in batches], axis=1) for name in names})
+        parts: dict[str, Any] = {}
+        for name in names:
+            found = [getattr(batch, name) for batch in batches]
+            parts[name] = None if found[0] is None else np.concatenate(found, axis=1)
+        return cls(**parts)
 
     def dense(self, dictionary: torch.Tensor) -> torch.Tensor:
         """Build the tokens (x; y) of M (2) from ``dictionary`` (seeds, D, d): shape (seeds, batch, l + 1, d + w)."""
@@ -65,5 +72,7 @@ class PromptBatch:
             mode="sum",
             per_sample_weights=torch.from_numpy(self.coefficient).to(device, dictionary.dtype).flatten(0, -2),
         ).view(*index.shape[:-1], dimension + width)
+        if self.noise is not None:
+            tokens[..., :dimension] += torch.from_numpy(self.noise).to(device, dictionary.dtype)
         tokens[..., dimension:] = torch.from_numpy(self.labels).to(device, dictionary.dtype)
         return tokens

@@ -97,6 +97,51 @@ def words(
     return out
 
 
+@numba.njit(cache=True)
+def _fill_ball(out, seeds, stream, step, first, slot):  # type: ignore[no-untyped-def]
+    scale = 2.0**-32
+    for s in range(out.shape[0]):
+        for b in range(out.shape[1]):
+            index = np.uint32(first + b)
+            for position in range(out.shape[2]):
+                vector = out[s, b, position]
+                dimension = vector.shape[0]
+                w0, _, _, _ = philox(np.uint32(position), index, step, slot, seeds[s], stream)
+                length = ((w0 + 0.5) * scale) ** (1.0 / dimension)
+                square = 0.0
+                for i in range(dimension):
+                    if i % 4 == 0:  # four words make four normal numbers (Box and Muller)
+                        block = np.uint32(slot + 1 + i // 4)
+                        w0, w1, w2, w3 = philox(np.uint32(position), index, step, block, seeds[s], stream)
+                    first_word, second_word = (w0, w1) if i % 4 < 2 else (w2, w3)
+                    radius = np.sqrt(-2.0 * np.log((first_word + 0.5) * scale))
+                    angle = 2.0 * np.pi * ((second_word + 0.5) * scale)
+                    value = radius * (np.cos(angle) if i % 2 == 0 else np.sin(angle))
+                    vector[i] = value
+                    square += value * value
+                for i in range(dimension):
+                    vector[i] *= length / np.sqrt(square)
+
+
+def ball(
+    seeds: Sequence[int],
+    stream: Stream,
+    dimension: int,
+    *,
+    step: int = 0,
+    first: int = 0,
+    count: int = 1,
+    positions: int = 1,
+    slot: int = 0,
+) -> NDArray[np.float64]:
+    """Vectors uniform in the unit ball of R^dimension, (seeds, count, positions, dimension); from ``slot`` on."""
+    out = np.empty((len(seeds), count, positions, dimension))
+    _fill_ball(
+        out, np.asarray(seeds, dtype=np.uint32), np.uint32(stream), np.uint32(step), np.uint32(first), np.uint32(slot)
+    )
+    return out
+
+
 def integers(word: NDArray[np.uint32], n: int, *, bits: int = 32) -> NDArray[np.int64]:
     """Map the low ``bits`` of each word onto 0 … n−1, evenly to within n·2^−bits."""
     low = word.astype(np.uint64) & np.uint64(2**bits - 1)

@@ -1,4 +1,4 @@
-"""Prompt distributions and their samplers: M Definitions 1 and 2, and T §3.2, which is the same with more.
+"""Prompt distributions and their samplers: M Definitions 1 and 2; T §3.2 and S §3.2, which are the same with more.
 
 A prompt is a pure function of (distribution, stream, seed, step, index). Each token takes one block of four words:
 
@@ -10,6 +10,8 @@ A prompt is a pure function of (distribution, stream, seed, step, index). Each t
 and, where examples may carry patterns that do not matter to the task, one more block:
 
     word 0   whether it carries one that does not;  word 1   which;  word 2   bit 31: its label
+
+and, where the relevant pattern's share varies, a word more; where there is noise, as many blocks as it needs.
 
 Changing this assignment changes every result: bump `VERSION`.
 """
@@ -25,7 +27,7 @@ from pydantic import Field, model_validator
 
 from iclab.description import Description
 from iclab.prompts.compact import PromptBatch
-from iclab.prompts.counters import Stream, bernoulli, integers, symmetric, uniform, words
+from iclab.prompts.counters import Stream, ball, bernoulli, integers, symmetric, uniform, words
 from iclab.prompts.outliers import Examples, Outliers
 from iclab.prompts.patterns import Basis, Patterns
 from iclab.prompts.tasks import AllPairs, TaskSet
@@ -50,12 +52,18 @@ class Prompts(Description):
     """l, the number of examples before the query."""
     irrelevant_scale: Annotated[float, Field(ge=0)] = 0.5
     """K: κ is uniform on (−K, K)."""
+    signal: tuple[Annotated[float, Field(gt=0)], Annotated[float, Field(gt=0)]] = (1.0, 1.0)
+    """S's λ: a token carries λ µ_j, with λ uniform between these two; the smaller one is λ*."""
+    noise: Annotated[float, Field(ge=0)] = 0.0
+    """S's τ: a token carries a vector drawn uniformly from the ball of this radius besides."""
     outliers: Outliers = Outliers()
     relevant_fraction: Annotated[float, Field(gt=0, le=1)] = 1.0
     """T's α: an example carries one of its task's two patterns with this probability, both equally likely; else one of
     the other relevant patterns, with a random label."""
     relevant_mixtures: tuple[tuple[float, ...], ...] = ()
     """Out of domain, T (12): prompts are made of these M1' mixtures Σ k_i µ_i instead of the µ themselves."""
+    irrelevant_mixtures: tuple[tuple[float, ...], ...] = ()
+    """Out of domain, T Theorem 3.4: the ν' are these mixtures of the ν, instead of the ν themselves."""
     label_dimension: Annotated[int | None, Field(ge=1)] = None
     """dY: a label is ±q in R^dY, q along its first axis; by default it is the number ±1."""
     label_norm: Annotated[float, Field(gt=0)] = 1.0
@@ -65,12 +73,17 @@ class Prompts(Description):
 
     @model_validator(mode="after")
     def _consistent(self) -> Prompts:
-        for mixture in self.relevant_mixtures:
-            if len(mixture) != self.patterns.relevant or not np.isfinite(mixture).all():
-                raise ValueError(
-                    f"relevant_mixtures = {mixture}: needs one finite weight for each of the "
-                    f"{self.patterns.relevant} relevant patterns"
-                )
+        for kind in ("relevant", "irrelevant"):
+            mixtures, known = getattr(self, f"{kind}_mixtures"), getattr(self.patterns, kind)
+            for mixture in mixtures:
+                if len(mixture) != known or not np.isfinite(mixture).all():
+                    raise ValueError(
+                        f"{kind}_mixtures = {mixture}: needs one finite weight for each of the {known} {kind} patterns"
+                    )
+            if len(mixtures) > known:
+                raise ValueError(f"{kind}_mixtures = {len(mixtures)} of them: must be at most the {known} they mix")
+        if self.signal[0] > self.signal[1]:
+            raise ValueError(f"signal = {self.signal}: the first must be at most the second")
         self.tasks.pairs(self.relevant)
         if self.relevant_fraction < 1 and self.relevant < 3:
             raise ValueError(
@@ -106,10 +119,13 @@ class Prompts(Description):
         return ""
 
     def dictionary(self, basis: Basis) -> NDArray[np.float64]:
-        """Return the rows tokens are made of, shape (D', d): the basis, mixtures of outliers, of relevant patterns."""
+        """Return the rows tokens are made of, shape (D', d): the basis, mixtures of outliers, relevant, irrelevant."""
         rows = [basis.vectors, self.outliers.mixture_vectors(self.patterns, basis)]
+        relevant, irrelevant = self.patterns.relevant, self.patterns.irrelevant
         if self.relevant_mixtures:
-            rows.append(np.asarray(self.relevant_mixtures) @ basis.vectors[: self.patterns.relevant])
+            rows.append(np.asarray(self.relevant_mixtures) @ basis.vectors[:relevant])
+        if self.irrelevant_mixtures:
+            rows.append(np.asarray(self.irrelevant_mixtures) @ basis.vectors[relevant : relevant + irrelevant])
         return np.concatenate(rows)
 
     def draw(
@@ -149,7 +165,7 @@ class Prompts(Description):
             relevant[..., :-1] = np.where(stray, self._others(more[..., 1], task), relevant[..., :-1])
             coin = np.where(more[..., 2] >> np.uint32(31), -1.0, 1.0)
             true[..., :-1] = np.where(stray, coin, true[..., :-1])
-        irrelevant = integers(block[..., 1], patterns.irrelevant)
+        irrelevant = integers(block[..., 1], len(self.irrelevant_mixtures) or patterns.irrelevant)
 
         outlier = self.outliers.choose(context[..., 3], lambda: fresh(0))  # (S, B, l)
         row, rows = self.outliers.rows(patterns)
@@ -166,14 +182,20 @@ class Prompts(Description):
         shown = self.outliers.show(examples, coin)
 
         index = np.zeros((*relevant.shape, 3), dtype=np.int32)
-        index[..., 0] = relevant
+        index[..., 0], index[..., 1] = relevant, patterns.relevant + irrelevant
+        mixed = patterns.count + len(self.outliers.mixtures)  # the row of the first mixture of relevant patterns
         if self.relevant_mixtures:
-            index[..., 0] += patterns.count + len(self.outliers.mixtures)
-        index[..., 1] = patterns.relevant + irrelevant
+            index[..., 0] += mixed
+        if self.irrelevant_mixtures:
+            index[..., 1] = mixed + len(self.relevant_mixtures) + irrelevant
         index[..., :-1, 2] = np.where(outlier, row + outlier_pattern, 0)
         coefficient = np.zeros(index.shape, dtype=dtype)
         scale = coefficient.dtype.type(self.irrelevant_scale)
         coefficient[..., 0] = 1.0
+        if self.signal != (1.0, 1.0):
+            share = words(seeds, stream, step=step, first=first, count=count, positions=length + 1, slot=4)[..., 0]
+            low, high = self.signal
+            coefficient[..., 0] = low + (high - low) * uniform(share)
         coefficient[..., 1] = scale * symmetric(block[..., 2]).astype(dtype)
         coefficient[..., :-1, 2] = outlier * self.outliers.scale
         labels = np.zeros((*relevant.shape, self.label_width), dtype=dtype)
@@ -188,7 +210,16 @@ class Prompts(Description):
             outlier=outlier,
             true_labels=truth,
             task=task,
+            noise=self._noise(seeds, stream, step, first, count, dtype),
         )
+
+    def _noise(
+        self, seeds: Sequence[int], stream: Stream, step: int, first: int, count: int, dtype: DTypeLike
+    ) -> NDArray[np.floating] | None:
+        if not self.noise:
+            return None
+        places = {"step": step, "first": first, "count": count, "positions": self.context_length + 1}
+        return (self.noise * ball(seeds, stream, self.patterns.dimension, slot=5, **places)).astype(dtype)
 
     def _others(self, word: NDArray[np.uint32], task: NDArray[np.int32]) -> NDArray[np.int64]:
         """Choose a relevant pattern that is neither of the task's two, (S, B, l)."""
