@@ -4,7 +4,7 @@ from iclab.engines.engine import answers, check, tally, tally_prompts, train, ve
 from iclab.engines.recipe import Recipe, Switch, Training, fused_obstacle, warn_beyond_theory
 from iclab.engines.reference import VERSION as REFERENCE_VERSION
 from iclab.engines.reference import stacking_obstacle
-from iclab.engines.trained import Report, Trained
+from iclab.engines.trained import Report, Trained, stacked_dictionary
 
 __all__ = [
     "REFERENCE_VERSION",
@@ -16,6 +16,7 @@ __all__ = [
     "answers",
     "check",
     "fused_obstacle",
+    "stacked_dictionary",
     "stacking_obstacle",
     "tally",
     "tally_prompts",

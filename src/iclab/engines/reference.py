@@ -11,6 +11,7 @@ from contextlib import contextmanager
 import numpy as np
 import torch
 
+from iclab.description import InputError
 from iclab.engines.ensemble import OneByOne, Stacked, Weights, assemble, initial_modules
 from iclab.engines.recipe import OPTIMIZERS, Training
 from iclab.engines.trained import Report, Trained, bases, stacked_dictionary
@@ -58,9 +59,11 @@ def _train(training: Training, seeds: tuple[int, ...], report: Report, tell: Cal
     alive = list(range(len(seeds)))  # rows of `seeds` still training
     first = training.prompts.draw(seeds, Stream.TRAIN, count=2, dtype=training.dtype)
     ensemble, obstacle = _ensemble(training, seeds, tokens_of(training.prompts, first, alive))
-    if obstacle:
+    if obstacle and recipe.steps:
         tell(f"{training.model.label}: seeds run one after another, not stacked: {obstacle}")
-    optimizer = OPTIMIZERS[recipe.optimizer](ensemble.parameters(), lr=recipe.step_size, **recipe.optimizer_options)
+    _check_parameters(training, ensemble)
+    parameters = ensemble.parameters() or [torch.zeros(1)]  # an optimiser wants something, even for 0 steps
+    optimizer = OPTIMIZERS[recipe.optimizer](parameters, lr=recipe.step_size, **recipe.optimizer_options)
     losses = np.full((recipe.steps, len(seeds)), np.nan)
     diverged_at = np.full(len(seeds), -1, dtype=np.int64)
     snapshots: dict[int, Weights] = {}
@@ -95,9 +98,9 @@ def _train(training: Training, seeds: tuple[int, ...], report: Report, tell: Cal
 
     for step in recipe.kept:  # steps after the last seed diverged
         snapshots.setdefault(step, _scatter({n: w[:0] for n, w in snapshots[0].items()}, [], len(seeds)))
-    ends = snapshots[recipe.steps].values()
-    broken = ~torch.stack([w.reshape(len(seeds), -1).isfinite().all(1) for w in ends]).all(0).numpy()
-    diverged_at[broken & (diverged_at < 0)] = recipe.steps
+    for end in snapshots[recipe.steps].values():
+        broken = ~end.reshape(len(seeds), -1).isfinite().all(1).numpy()
+        diverged_at[broken & (diverged_at < 0)] = recipe.steps
     return Trained(training, tuple(seeds), snapshots, diverged_at, losses)
 
 
@@ -132,7 +135,14 @@ def hinge(output: torch.Tensor, target: torch.Tensor) -> torch.Tensor:
 
 def stacking_obstacle(training: Training) -> str:
     """Say why seeds of this model cannot be stacked; an empty text if they can."""
-    return _ensemble(training, (0, 1))[1]
+    ensemble, obstacle = _ensemble(training, (0, 1))
+    _check_parameters(training, ensemble)
+    return obstacle
+
+
+def _check_parameters(training: Training, ensemble: Stacked | OneByOne) -> None:
+    if training.recipe.steps and not ensemble.parameters():
+        raise InputError(f"model = {training.model.label}: has no parameters to train; ask for 0 steps")
 
 
 def _ensemble(

@@ -112,11 +112,11 @@ class Trained:
             raise InputError(f"{path}: is not a file of trained weights ({reason})") from None
         if versions != _versions(training):
             raise InputError(f"{path}: was written by other code (versions {versions}, here {_versions(training)})")
-        snapshots: dict[int, dict[str, torch.Tensor]] = {}
+        snapshots: dict[int, dict[str, torch.Tensor]] = {step: {} for step in training.recipe.kept}
         for name, tensor in tensors.items():
             step, _, weight = name.partition("/")
-            snapshots.setdefault(int(step), {})[weight] = tensor
-        return cls(training, seeds, dict(sorted(snapshots.items())), diverged_at, losses)
+            snapshots[int(step)][weight] = tensor
+        return cls(training, seeds, snapshots, diverged_at, losses)
 
 
 def _versions(training: Training) -> dict[str, int]:

@@ -11,9 +11,11 @@ from torch import nn
 
 from iclab.description import Code, Description, InputError
 from iclab.models.answer import Answer, as_answer, combine
+from iclab.models.classical import Classical
 from iclab.models.deep_linear import DeepLinear
 from iclab.models.deep_mamba import DeepMamba
 from iclab.models.deep_softmax import DeepSoftmax
+from iclab.models.gpt2 import GPT2
 from iclab.models.linear import Linear
 from iclab.models.mamba import Mamba
 from iclab.models.softmax import Softmax
@@ -30,6 +32,8 @@ MODELS: dict[str, type[nn.Module]] = {
     "deep-linear": DeepLinear,
     "deep-softmax": DeepSoftmax,
     "softmax-mlp": SoftmaxMLP,
+    "gpt2": GPT2,
+    "classical": Classical,
 }
 """The built-in architectures by name."""
 
@@ -134,9 +138,11 @@ def _factory(name: str | Code) -> Any:
 
 
 __all__ = [
+    "GPT2",
     "MODELS",
     "VERSION",
     "Answer",
+    "Classical",
     "DeepLinear",
     "DeepMamba",
     "DeepSoftmax",

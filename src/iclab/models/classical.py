@@ -1,0 +1,90 @@
+"""Classical learners, fitted afresh on every prompt's own examples: T Figure 4.
+
+Code name → paper:  learner logistic, svm-rbf, svm-linear, 1-nn, 3-nn: Logistic, SVM Gau., SVM Lin., 1-NN, 3-NN.
+
+    F(P) = the decision for x_query of scikit-learn's learner, fitted to (x_1, y_1), …, (x_l, y_l)
+
+There is nothing to train: as a model it has no weights and takes 0 steps. As they come, the learners are
+scikit-learn's defaults. ``penalty`` and ``cosine`` are what a person would tune: a default that does not suit the data
+would flatter the model it is compared with.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor, nn
+
+from iclab.description import InputError
+from iclab.models.answer import Answer
+
+LEARNERS = ("logistic", "svm-rbf", "svm-linear", "1-nn", "3-nn")
+
+
+class Classical(nn.Module):
+    """A learner that sees one prompt at a time.
+
+    Args:
+        width: the length of a token.
+        label_width: how many of its last coordinates are the label ±q; q is along the first of them.
+        learner: ``logistic``, ``svm-rbf``, ``svm-linear``, or k nearest neighbours as ``1-nn``, ``3-nn``, ….
+        penalty: scikit-learn's C, the inverse of the strength of regularisation; neighbours have none.
+        cosine: divide every input by its length first, so that only angles count.
+    """
+
+    stacks = False  # scikit-learn sees one prompt of one seed at a time
+
+    def __init__(
+        self,
+        width: int,
+        label_width: int = 1,
+        learner: str = "logistic",
+        penalty: float = 1.0,
+        cosine: bool = False,
+    ) -> None:
+        super().__init__()
+        neighbours = re.fullmatch(r"([1-9]\d*)-nn", str(learner))
+        if learner not in LEARNERS and not neighbours:
+            raise InputError(f"learner = {learner!r}: must be one of {', '.join(LEARNERS)}, or another k-nn")
+        if not penalty > 0:
+            raise InputError(f"penalty = {penalty!r}: must be above 0")
+        self.inputs = width - label_width
+        self.learner, self.penalty, self.cosine = learner, float(penalty), cosine
+        self.neighbours = int(neighbours[1]) if neighbours else 0
+
+    def forward(self, tokens: Tensor) -> Answer:
+        """Fit and ask a learner for each prompt (batch, l + 1, width)."""
+        from sklearn import config_context  # takes a second: only for who asks for it
+        from threadpoolctl import threadpool_limits
+
+        prompts = tokens.detach().double().cpu().numpy()
+        x, y = prompts[..., : self.inputs], prompts[:, :-1, self.inputs]  # (batch, l + 1, d), (batch, l)
+        if self.cosine:
+            x = x / np.maximum(np.linalg.norm(x, axis=-1, keepdims=True), 1e-300)
+        with threadpool_limits(1), config_context(assume_finite=True, skip_parameter_validation=True):
+            decisions = [self._decide(inputs, np.sign(labels)) for inputs, labels in zip(x, y, strict=True)]
+        return Answer(torch.tensor(decisions, dtype=tokens.dtype, device=tokens.device))
+
+    def _decide(self, x: NDArray[np.float64], y: NDArray[np.float64]) -> float:
+        """Fit on all rows of ``x`` but the last, the query's, and decide for that one."""
+        if (y == y[0]).all():  # one label alone teaches nothing else
+            return float(y[0])
+        fitted = self._fresh(len(y)).fit(x[:-1], y)
+        if self.neighbours:
+            return float(fitted.predict_proba(x[-1:])[0] @ fitted.classes_)  # the neighbours' mean label
+        return float(fitted.decision_function(x[-1:])[0])
+
+    def _fresh(self, examples: int) -> Any:
+        from sklearn.linear_model import LogisticRegression
+        from sklearn.neighbors import KNeighborsClassifier
+        from sklearn.svm import SVC
+
+        if self.neighbours:
+            return KNeighborsClassifier(min(self.neighbours, examples), algorithm="brute")
+        if self.learner == "logistic":
+            return LogisticRegression(C=self.penalty)
+        return SVC(C=self.penalty, kernel=self.learner.removeprefix("svm-"))

@@ -1,0 +1,73 @@
+"""GPT-2 on prompts: T §5, "the 3-layer 2-head real-world model GPT-2".
+
+Code name → paper:  layers 3,  heads 2.  The paper names nothing else.
+
+    F(P) = readout · GPT2(readin · p_1, …, readin · p_l, readin · p_query)_{l + 1}
+
+Hugging Face's `GPT2Model` as it is, causal, with learnt positions, but for its embedding of words: a linear map reads
+tokens in, and another reads the last position, the query's, out. Not included: dropout, which is set to 0, and a loss
+at positions before the last.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from iclab.description import InputError
+from iclab.models.answer import Answer
+
+
+class GPT2(nn.Module):
+    """Hugging Face's GPT-2 between two linear maps.
+
+    Args:
+        width: the length of a token.
+        label_width: how many of its last coordinates are the label; the model need not know, and finds out.
+        layers: how many blocks.
+        heads: heads of each.
+        hidden: the width of the residual stream; a whole multiple of ``heads``.
+        positions: the longest prompt it can take, the query included.
+        init_scale: the standard deviation of the weights that read tokens in; GPT-2's for its embedding of words.
+    """
+
+    def __init__(
+        self,
+        width: int,
+        label_width: int = 1,
+        layers: int = 3,
+        heads: int = 2,
+        hidden: int = 64,
+        positions: int = 256,
+        init_scale: float = 0.02,
+    ) -> None:
+        super().__init__()
+        sizes = {"layers": layers, "heads": heads, "hidden": hidden, "positions": positions}
+        for name, size in sizes.items():
+            if not isinstance(size, int) or isinstance(size, bool) or size < 1:
+                raise InputError(f"{name} = {size!r}: must be a whole number of at least 1")
+        if hidden % heads:
+            raise InputError(f"heads = {heads}: must divide hidden = {hidden}")
+        from transformers import GPT2Config, GPT2Model  # takes seconds: only for who asks for it
+
+        self.readin = nn.Linear(width, hidden)
+        nn.init.normal_(self.readin.weight, std=init_scale)
+        nn.init.zeros_(self.readin.bias)
+        words: dict[str, Any] = {"vocab_size": 1, "bos_token_id": 0, "eos_token_id": 0}  # has no place here
+        dropout: dict[str, Any] = {"resid_pdrop": 0.0, "embd_pdrop": 0.0, "attn_pdrop": 0.0}
+        shape: dict[str, Any] = {"n_layer": layers, "n_head": heads, "n_embd": hidden, "n_positions": positions}
+        eager: dict[str, Any] = {"attn_implementation": "eager"}  # which returns its attention
+        self.body = GPT2Model(GPT2Config(**shape, **dropout, **words, **eager))
+        del self.body.wte
+        self.readout = nn.Linear(hidden, 1)
+        self.positions = positions
+
+    def forward(self, tokens: Tensor) -> Answer:
+        """Answer prompts (batch, l + 1, width); the attention is the query's, averaged over heads."""
+        if tokens.shape[1] > self.positions:
+            raise InputError(f"positions = {self.positions}: too few for {tokens.shape[1] - 1} examples and a query")
+        found = self.body(inputs_embeds=self.readin(tokens), use_cache=False, output_attentions=True)
+        attention = torch.stack([layer[:, :, -1, :-1].mean(1) for layer in found.attentions], 1)  # (batch, layers, l)
+        return Answer(self.readout(found.last_hidden_state[:, -1]), attention, torch.ones_like(attention))
