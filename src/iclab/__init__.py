@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from iclab.description import InputError, OutsideTheoremWarning
     from iclab.engines import Recipe, Switch
     from iclab.models import Answer, Model
+    from iclab.probes import Pruning
     from iclab.prompts import Examples, Mixture, Outliers, Patterns, Prompts
 
 # Loaded on first use, so that `iclab --help` does not wait for torch.
@@ -37,6 +38,7 @@ _HOMES = {
     "iclab.description": ("InputError", "OutsideTheoremWarning"),
     "iclab.engines": ("Recipe", "Switch"),
     "iclab.models": ("Answer", "Model"),
+    "iclab.probes": ("Pruning",),
     "iclab.prompts": ("Examples", "Mixture", "Outliers", "Patterns", "Prompts"),
 }
 
@@ -50,6 +52,7 @@ __all__ = [
     "OutsideTheoremWarning",
     "Patterns",
     "Prompts",
+    "Pruning",
     "Recipe",
     "Run",
     "Switch",

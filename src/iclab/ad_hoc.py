@@ -13,7 +13,7 @@ from iclab.description import Description
 from iclab.engines import Recipe, Trained, Training, warn_beyond_theory
 from iclab.lab import MeasurementCell, Store, TrainingCell, groups, run
 from iclab.models import Model
-from iclab.probes import Proportion
+from iclab.probes import Proportion, Pruning
 from iclab.prompts import Prompts
 
 
@@ -28,6 +28,8 @@ class Request(Description):
     seeds: Annotated[int, Field(ge=1)] = 8
     test_prompts: Annotated[int, Field(ge=1)] = 10_000
     probes: Annotated[tuple[str, ...], Field(min_length=1)] = ("error",)
+    pruning: Pruning | None = None
+    """Neurons taken out before measuring."""
     engine: Literal["auto", "fused", "reference"] = "auto"
     dtype: Literal["float32", "float64"] = "float32"
     basis_seed: Annotated[int | None, Field(ge=0, lt=2**32)] = None
@@ -76,7 +78,9 @@ def carry_out(request: Request, store: Store, workers: int, save: Path | None) -
     tests = request.test or {"as trained": request.prompts}
     cells = {
         (name, probe): [
-            MeasurementCell(training=cell, probe=probe, prompts=prompts, count=request.test_prompts)
+            MeasurementCell(
+                training=cell, probe=probe, prompts=prompts, count=request.test_prompts, pruning=request.pruning
+            )
             for cell in trainings
         ]
         for name, prompts in tests.items()

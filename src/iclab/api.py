@@ -15,7 +15,7 @@ from iclab.engines import train as train_seeds
 from iclab.lab import GROUP
 from iclab.lab.progress import Watch
 from iclab.models import Answer, Model, combine
-from iclab.probes import Proportion, Row, measure
+from iclab.probes import Proportion, Pruning, Row, measure
 from iclab.prompts import PromptBatch, Prompts
 
 
@@ -126,10 +126,17 @@ class Run:
         return self.measure("gates", prompts, count=count, at=at)
 
     def measure(
-        self, probe: str, prompts: Prompts | None = None, *, count: int = 10_000, at: int | None = None
+        self,
+        probe: str,
+        prompts: Prompts | None = None,
+        *,
+        count: int = 10_000,
+        at: int | None = None,
+        pruning: Pruning | None = None,
     ) -> list[Row]:
-        """Return the rows of any probe (``error`` gives hinge loss, ties and NaN as well)."""
-        return measure(self.trained, probe, prompts or self.training.prompts, count, at=at, threads=os.cpu_count() or 1)
+        """Return the rows of any probe (``error`` gives hinge loss, ties and NaN as well), of a pruned model or not."""
+        prompts, threads = prompts or self.training.prompts, os.cpu_count() or 1
+        return measure(self.trained, probe, prompts, count, at=at, pruning=pruning, threads=threads)
 
     def answer(
         self, prompts: Prompts | None = None, *, count: int = 1, at: int | None = None

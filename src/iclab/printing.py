@@ -105,7 +105,7 @@ def print_training(result: dict[str, Any]) -> None:
             continue
         console.print()
         console.print(f"{entry['probe']}, {entry['test']}: mean over seeds, from the lowest to the highest")
-        console.print(_attention(entry["rows"]) if entry["probe"] == "attention" else _gates(entry["rows"]))
+        console.print({"attention": _attention, "gates": _gates}.get(entry["probe"], _any_rows)(entry["rows"]))
     if result["weights"]:
         console.print(f"weights in {result['weights']}")
 
@@ -132,6 +132,18 @@ def _gates(rows: list[dict[str, Any]]) -> Table:
             here = [row for row in inside if row["place"] == place]
             cells = (_over_seeds([r for r in here if r["kind"] == kind], "gate") for kind in kinds)
             table.add_row(str(layer), str(place), *cells)
+    return table
+
+
+def _any_rows(rows: list[dict[str, Any]]) -> Table:
+    """Rows of any probe: a line for each combination of what is not a measured number."""
+    known = [row for row in rows if not row["diverged"]]
+    names = [name for name in (known[0] if known else {}) if name not in ("seed", "neuron", "diverged")]
+    keys = [name for name in names if name == "sign" or isinstance(known[0][name], str)]
+    table = _table(*(name.replace("_", " ") for name in names))
+    for group in dict.fromkeys(tuple(row[key] for key in keys) for row in known):
+        here = [row for row in known if tuple(row[key] for key in keys) == group]
+        table.add_row(*(str(here[0][name]) if name in keys else _over_seeds(here, name) for name in names))
     return table
 
 

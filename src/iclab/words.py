@@ -177,7 +177,9 @@ def parser(actions: Mapping[str, Callable[[argparse.Namespace], None]]) -> argpa
     train.add_argument("--dtype", help="float32 or float64")
     chooses_engine(train)
     train.add_argument(
-        "--probe", action="append", help="error, attention, gates, or vote (a yardstick); repeatable (default: error)"
+        "--probe",
+        action="append",
+        help="error, attention, gates, vote (a yardstick), or of weights: alignment, norms, neurons, parts; repeatable",
     )
     train.add_argument("--set", metavar="KEY=VALUE", action="append", default=[], help="any key of the TOML file")
     train.add_argument("--save", metavar="FILE", help="write the weights (safetensors)")

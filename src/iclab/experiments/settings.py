@@ -8,6 +8,7 @@ experiments of a paper; none is made to please a figure.
 from __future__ import annotations
 
 import difflib
+import math
 from dataclasses import dataclass
 from typing import Annotated, Any, Literal, Self
 
@@ -316,6 +317,10 @@ class DeepMambaPaper(MambaPaper):
         return super().quick().changed(test_prompts=min(self.test_prompts, 1_000))
 
 
+LARGEST_SUM = math.sqrt(2 * 0.82)
+"""Out of domain in T §5: the largest S1 = a + b there is with a² + b² + 2 · 0.3² = 1."""
+
+
 class NonlinearPaper(Settings):
     """Paper T's synthetic data and one-layer training (§3.2, §5, Algorithm 1)."""
 
@@ -354,6 +359,9 @@ class NonlinearPaper(Settings):
     batch_size: Annotated[int, Chosen("B is not said. 32: 0.0001 / 0.0009")] = 128
     steps: Annotated[int, Chosen("T is not said. 300: 0.0064 / 0.042; 1200: 0.0001 / 0.0006")] = 600
     step_size: Annotated[float, Chosen("η is not said. 0.3 does not train; 3: 0.0001 / 0.0007")] = 1.0
+    watched: Annotated[
+        int, Field(ge=1), Chosen("weights are kept this often in a training, in equal steps, for what is drawn over it")
+    ] = 12
 
     def prompts(self, **changes: Any) -> Prompts:
         """In-domain prompts over all tasks, with changes."""
@@ -375,6 +383,18 @@ class NonlinearPaper(Settings):
         }
         return Prompts(**values | changes)
 
+    def out_of_domain(self, total: float, **changes: Any) -> Prompts:
+        """T §5: three mixtures of patterns with K', of which the first has weights that sum to S1 = ``total``."""
+        spread = math.sqrt(max(0.0, LARGEST_SUM**2 - total**2))
+        a, b, half = (total + spread) / 2, (total - spread) / 2, math.sqrt(0.5)
+        rest = (0.0,) * (self.relevant - 6)
+        mixtures = (
+            (0.3, -0.3, 0.0, 0.0, a, b, *rest),
+            (half, half, 0.0, 0.0, 0.0, 0.0, *rest),
+            (0.0, 0.0, half, half, 0.0, 0.0, *rest),
+        )
+        return self.prompts(relevant_mixtures=mixtures, irrelevant_scale=self.test_irrelevant_scale, **changes)
+
     def unseen(self) -> Unseen:
         """The tasks that training never shows, on which T judges."""
         if isinstance(self.train_tasks, Unseen):
@@ -393,6 +413,39 @@ class NonlinearPaper(Settings):
         return Training(
             model=Model(name="softmax-mlp", options=options),
             prompts=self.prompts(tasks=self.train_tasks),
-            recipe=Recipe(steps=self.steps, batch_size=self.batch_size, step_size=self.step_size),
+            recipe=self.recipe(),
             engine=self.engine,
         )
+
+    def recipe(self) -> Recipe:
+        """Plain SGD on the hinge loss, with weights kept on the way."""
+        return Recipe(
+            steps=self.steps, batch_size=self.batch_size, step_size=self.step_size, snapshots=self.kept_steps()[1:-1]
+        )
+
+    def kept_steps(self) -> tuple[int, ...]:
+        """The steps after which weights are kept, from 0 to the last."""
+        return tuple(dict.fromkeys(round(self.steps * k / self.watched) for k in range(self.watched + 1)))
+
+
+class SelectorPaper(NonlinearPaper):
+    """Paper S's data and training (§2, §3.2): T's model on λ µ + κ ν + noise. Of its experiment S prints no sizes."""
+
+    dimension: Annotated[int, Chosen("d_X is not said; as in T")] = 30
+    label_dimension: Annotated[int, Chosen("d_Y is not said; as in T")] = 30
+    relevant: Annotated[int, Chosen("M1 is not said; as in T")] = 6
+    irrelevant: Annotated[int, Chosen("M2 is not said; as in T, but S asks for M1 + M2 ≥ M1²")] = 24
+    pattern_norm: Annotated[float, Chosen("β = Θ(log log M1) is all S says; as in T")] = 3.0
+    context_length: Annotated[int, Chosen("l_tr is not said; as in T")] = 20
+    relevant_fraction: Annotated[float, Field(gt=0, le=1), Chosen("α is not said; as in T")] = 0.8
+    train_tasks: Annotated[TaskSet, Disclosed("M1 tasks that cover all patterns, S Lemma 1")] = Ring(steps=1)
+    train_irrelevant_scale: Annotated[float, Disclosed("|κ| ≤ 1, S (3)")] = 1.0
+    attention_size: Annotated[int, Chosen("m_a, m_b > d_X + d_Y is all S says; as in T")] = 60
+    init_scale: Annotated[float, Field(gt=0, lt=0.1), Disclosed("δ ∈ (0, 0.1), S §2: which is not said")] = 0.09
+    label_norm: Annotated[float, Field(gt=0), Disclosed("‖q‖ = β, S §3.2")] = 3.0
+    noise: Annotated[float, Field(ge=0), Disclosed("τ ≤ O(1/M1), S Theorem 1")] = 0.0
+    signal: Annotated[float, Field(gt=0, le=1), Disclosed("λ*, S (4); λ is taken uniform on (λ*, 1)")] = 1.0
+
+    def prompts(self, **changes: Any) -> Prompts:
+        """S (3)."""
+        return super().prompts(**{"noise": self.noise, "signal": (self.signal, 1.0)} | changes)

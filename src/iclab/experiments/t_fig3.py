@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Annotated, Any, Self
@@ -15,15 +14,13 @@ from iclab.experiments import style
 from iclab.experiments.claims import Claim, Point, every_above, every_below, judged
 from iclab.experiments.experiment import Condition, Experiment
 from iclab.experiments.rows import error_points, errors, paired_point, proportion
-from iclab.experiments.settings import Chosen, Different, NonlinearPaper
+from iclab.experiments.settings import LARGEST_SUM, Chosen, Different, NonlinearPaper
 from iclab.lab import MeasurementCell, TrainingCell, groups
 from iclab.probes import Row
 from iclab.prompts import Prompts
 
 SMALL = 0.01
 """The paper: the error out of domain is "< 0.01 when S1 ≥ 1 and deviates from 0 when S1 < 1"."""
-LONGEST = math.sqrt(2 * 0.82)
-"""The largest S1 = a + b there is with a² + b² + 2 · 0.3² = 1."""
 DOMAINS = {"in": "in domain, unseen tasks", "out": "out of domain"}
 
 
@@ -31,7 +28,7 @@ class ShiftSettings(NonlinearPaper):
     """T-fig3."""
 
     sums: Annotated[
-        tuple[Annotated[float, Field(ge=-LONGEST, le=LONGEST)], ...],
+        tuple[Annotated[float, Field(ge=-LARGEST_SUM, le=LARGEST_SUM)], ...],
         Field(min_length=1),
         Different,
         Chosen("S1 = a + b, from the smallest there is to the largest, 1.28", grid=True),
@@ -58,14 +55,6 @@ class ShiftSettings(NonlinearPaper):
                 test_prompts=min(self.test_prompts, 1_000),
             )
         )
-
-    def out_of_domain(self, total: float, **changes: Any) -> Prompts:
-        """T §5: three mixtures, of which the first has S1 = ``total``."""
-        spread = math.sqrt(max(0.0, LONGEST**2 - total**2))
-        a, b, half = (total + spread) / 2, (total - spread) / 2, math.sqrt(0.5)
-        first = (0.3, -0.3, 0.0, 0.0, a, b)
-        mixtures = (first, (half, half, 0.0, 0.0, 0.0, 0.0), (0.0, 0.0, half, half, 0.0, 0.0))
-        return self.prompts(relevant_mixtures=mixtures, irrelevant_scale=self.test_irrelevant_scale, **changes)
 
 
 class Shift(Experiment[ShiftSettings]):
@@ -94,7 +83,7 @@ class Shift(Experiment[ShiftSettings]):
                 sizes = {"relevant_fraction": fraction, "context_length": length}
                 where = {"panel": "length", "fraction": fraction, "length": length}
                 tests.append(({**where, "domain": "in"}, settings.prompts(tasks=settings.unseen(), **sizes)))
-                tests.append(({**where, "domain": "out"}, settings.out_of_domain(LONGEST, **sizes)))
+                tests.append(({**where, "domain": "out"}, settings.out_of_domain(LARGEST_SUM, **sizes)))
         blank = dict.fromkeys(("panel", "sum", "fraction", "length", "domain"))
         return [
             Condition(
@@ -149,7 +138,7 @@ class Shift(Experiment[ShiftSettings]):
             for fraction in settings.test_fractions:
                 for length in settings.lengths:
                     p = proportion(rows, panel="length", domain=domain, fraction=fraction, length=length)
-                    total_text = f"{LONGEST:.2f}" if domain == "out" else ""
+                    total_text = f"{LARGEST_SUM:.2f}" if domain == "out" else ""
                     what = {"panel": "b", "domain": domain, "S1": total_text, "α'": f"{fraction:g}"}
                     lines.append({**what, "length": length, "error": "–" if p is None else p.short()})
         return lines

@@ -12,7 +12,7 @@ from pydantic import Field, model_validator
 from iclab import engines, models, probes, prompts
 from iclab.description import Code, Description
 from iclab.engines import Training
-from iclab.probes import PROBES
+from iclab.probes import PROBES, Pruning
 from iclab.prompts import Prompts
 
 GROUP = 8
@@ -54,6 +54,8 @@ class MeasurementCell(Description):
     """After which step; by default the last."""
     draw: Annotated[int, Field(ge=0, lt=2**32)] = 0
     """Another number gives other test prompts."""
+    pruning: Pruning | None = None
+    """Neurons taken out before."""
 
     @model_validator(mode="after")
     def _known(self) -> MeasurementCell:

@@ -133,7 +133,15 @@ def _do_measurement(
 ) -> None:
     started = time.perf_counter()
     rows = measure(
-        trained, cell.probe, cell.prompts, cell.count, at=cell.at, draw=cell.draw, report=report, threads=threads
+        trained,
+        cell.probe,
+        cell.prompts,
+        cell.count,
+        at=cell.at,
+        draw=cell.draw,
+        pruning=cell.pruning,
+        report=report,
+        threads=threads,
     )
     store.save_rows(cell, rows, time.perf_counter() - started)
 

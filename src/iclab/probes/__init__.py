@@ -1,6 +1,8 @@
-"""Probes: error, hinge loss, attention mass and gate profile of trained models, with their uncertainty."""
+"""Probes: error, hinge loss, attention, gates, alignment and neurons of trained models, pruned or whole."""
 
-from iclab.probes.probes import PROBES, VERSION, Row, measure
+from iclab.probes.answers import Row
+from iclab.probes.probes import PROBES, VERSION, measure
+from iclab.probes.pruning import Pruning
 from iclab.probes.statistics import Interval, Proportion, over_seeds, paired, wilson
 
-__all__ = ["PROBES", "VERSION", "Interval", "Proportion", "Row", "measure", "over_seeds", "paired", "wilson"]
+__all__ = ["PROBES", "VERSION", "Interval", "Proportion", "Pruning", "Row", "measure", "over_seeds", "paired", "wilson"]

@@ -1,23 +1,15 @@
-"""Probes: what is measured on a trained model, one row a seed or a few.
-
-A probe adds up sums over prompts, chunk by chunk, so that millions of prompts cost no memory.
-"""
+"""Probes of what a model answers: error and hinge loss, attention, gates; and a vote that asks no model."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from iclab.description import InputError
-from iclab.engines import Report, Trained, tally, tally_prompts
 from iclab.models import Answer
-from iclab.prompts import PromptBatch, Prompts
-
-VERSION = 2
-"""Part of every measurement cell's hash: bump it when the same weights measure otherwise."""
+from iclab.prompts import PromptBatch
 
 Row = dict[str, Any]
 Sums = dict[str, NDArray[np.float64]]
@@ -139,70 +131,3 @@ def _inside(value: Any, name: str) -> NDArray[np.float64]:
     if value is None:
         raise InputError(f"probe = {name}: this model's forward pass returns none; return an iclab.Answer that has it")
     return value.double().cpu().numpy()
-
-
-class Probe(NamedTuple):
-    """What to add up over a chunk of prompts, and how rows are made of all sums."""
-
-    sums: Callable[..., Sums]
-    """Of a batch of prompts and the model's answer to it."""
-    rows: Callable[[tuple[int, ...], Sums], list[Row]]
-    columns: tuple[str, ...]
-    """What rows hold besides seed and ``diverged``: all null where a seed diverged."""
-    asks_model: bool = True
-    """Whether it needs an answer, or looks at the prompts alone."""
-
-
-_ERROR = ("prompts", "right", "wrong", "ties", "nans", "error", "hinge", "hinge_standard_error")
-_ATTENTION = ("layer", "prompts", "same", "same_standard_error", "other", "other_standard_error")
-
-PROBES: dict[str, Probe] = {
-    "error": Probe(error_sums, error_rows, _ERROR),
-    "attention": Probe(attention_sums, attention_rows, _ATTENTION),
-    "gates": Probe(gate_sums, gate_rows, ("layer", "kind", "place", "examples", "gate")),
-    "vote": Probe(vote_sums, error_rows, _ERROR, asks_model=False),
-}
-"""``vote`` is a yardstick: the error of a plain vote of same-pattern examples on the same prompts."""
-
-
-def measure(
-    trained: Trained,
-    probe: str,
-    prompts: Prompts,
-    count: int,
-    *,
-    at: int | None = None,
-    draw: int = 0,
-    report: Report = lambda prompts: None,
-    threads: int = 1,
-) -> list[Row]:
-    """Measure every seed on ``count`` test prompts; a seed that had diverged by then gets one row that says so.
-
-    Args:
-        trained: the seeds to measure.
-        probe: ``error``, ``attention``, ``gates`` or ``vote``.
-        prompts: what to test on; the patterns must be those of the training.
-        count: test prompts for each seed, every seed its own.
-        at: measure the weights after this many steps; by default the last.
-        draw: another number gives other test prompts.
-        report: called with the number of prompts done.
-        threads: how many to use, where the engine can; the result does not depend on it.
-    """
-    if probe not in PROBES:
-        raise InputError(f"probe = {probe!r}: must be one of {', '.join(PROBES)}")
-    if count < 1:
-        raise InputError(f"count = {count}: must be at least 1")
-    if obstacle := trained.training.prompts.fits(prompts):
-        raise InputError(obstacle)
-    kind = PROBES[probe]
-    if not kind.asks_model:  # whatever became of it
-        sums = tally_prompts(trained, kind.sums, prompts, count, draw=draw, report=report)
-        return [row | {"diverged": False} for row in kind.rows(trained.seeds, sums)]
-    step = trained.training.recipe.steps if at is None else at
-    lost = [s for s, d in zip(trained.seeds, trained.diverged_at, strict=True) if 0 <= d <= step]
-    rows: list[Row] = [dict.fromkeys(kind.columns) | {"seed": seed, "diverged": True} for seed in lost]
-    if len(lost) < len(trained.seeds):
-        alive = trained.select(tuple(seed for seed in trained.seeds if seed not in lost))
-        sums = tally(alive, probe, kind.sums, prompts, count, at=step, draw=draw, report=report, threads=threads)
-        rows += [row | {"diverged": False} for row in kind.rows(alive.seeds, sums)]
-    return sorted(rows, key=lambda row: trained.seeds.index(row["seed"]))

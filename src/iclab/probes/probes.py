@@ -1,0 +1,149 @@
+"""All probes, and how one is measured on trained seeds: one row a seed or a few.
+
+A probe of prompts adds up sums, chunk by chunk, so that millions of prompts cost no memory. A probe of weights alone
+makes its rows at once.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Literal, NamedTuple
+
+import numpy as np
+
+from iclab.description import InputError
+from iclab.engines import Report, Trained, answers, stacked_dictionary, tally, tally_prompts, weights
+from iclab.probes.answers import (
+    Row,
+    Sums,
+    attention_rows,
+    attention_sums,
+    error_rows,
+    error_sums,
+    gate_rows,
+    gate_sums,
+    vote_sums,
+)
+from iclab.probes.insides import (
+    PARTS,
+    Look,
+    alignment_rows,
+    alignment_sums,
+    neuron_rows,
+    norm_rows,
+    part_rows,
+    part_sums,
+)
+from iclab.probes.pruning import Pruning, pruned
+from iclab.prompts import Prompts
+
+VERSION = 2
+"""Part of every measurement cell's hash: bump it when the same weights measure otherwise."""
+
+
+class Probe(NamedTuple):
+    """How rows are made, and of what."""
+
+    looks_at: Literal["answers", "prompts", "insides", "weights"]
+    """What it needs: a model's answers, the prompts alone, prompts and weights together, or the weights alone."""
+    rows: Callable[..., list[Row]]
+    """Of all sums; of the weights, where those are all it looks at."""
+    columns: tuple[str, ...]
+    """What rows hold besides seed and ``diverged``: all null where a seed diverged."""
+    sums: Callable[..., Sums] | None = None
+    """What to add up over a chunk of prompts."""
+
+
+_ERROR = ("prompts", "right", "wrong", "ties", "nans", "error", "hinge", "hinge_standard_error")
+_ATTENTION = ("layer", "prompts", "same", "same_standard_error", "other", "other_standard_error")
+_LENGTHS = ("length", "hidden_length", "feature_length", "feature_angle", "label_length", "label_angle")
+
+PROBES: dict[str, Probe] = {
+    "error": Probe("answers", error_rows, _ERROR, error_sums),
+    "attention": Probe("answers", attention_rows, _ATTENTION, attention_sums),
+    "gates": Probe("answers", gate_rows, ("layer", "kind", "place", "examples", "gate"), gate_sums),
+    "vote": Probe("prompts", error_rows, _ERROR, vote_sums),
+    "alignment": Probe("insides", alignment_rows, ("matrix", "length", "along"), alignment_sums),
+    "parts": Probe("insides", part_rows, PARTS, part_sums),
+    "norms": Probe("weights", norm_rows, ("matrix", "kind", "length")),
+    "neurons": Probe("weights", neuron_rows, ("neuron", "sign", *_LENGTHS)),
+}
+"""``vote`` is a yardstick: the error of a plain vote of same-pattern examples on the same prompts. The last four look
+into weights: of any model that has a key and a query, or (``parts``, ``neurons``) of softmax-mlp."""
+
+
+def measure(
+    trained: Trained,
+    probe: str,
+    prompts: Prompts,
+    count: int,
+    *,
+    at: int | None = None,
+    draw: int = 0,
+    pruning: Pruning | None = None,
+    report: Report = lambda prompts: None,
+    threads: int = 1,
+) -> list[Row]:
+    """Measure every seed on ``count`` test prompts; a seed that had diverged by then gets one row that says so.
+
+    Args:
+        trained: the seeds to measure.
+        probe: one of `PROBES`.
+        prompts: what to test on; the patterns must be those of the training.
+        count: test prompts for each seed, every seed its own.
+        at: measure the weights after this many steps; by default the last.
+        draw: another number gives other test prompts.
+        pruning: take neurons out first.
+        report: called with the number of prompts done.
+        threads: how many to use, where the engine can; the result does not depend on it.
+    """
+    if probe not in PROBES:
+        raise InputError(f"probe = {probe!r}: must be one of {', '.join(PROBES)}")
+    if count < 1:
+        raise InputError(f"count = {count}: must be at least 1")
+    if obstacle := trained.training.prompts.fits(prompts):
+        raise InputError(obstacle)
+    kind = PROBES[probe]
+    if kind.looks_at == "prompts":  # whatever became of the model
+        assert kind.sums is not None
+        sums = tally_prompts(trained, kind.sums, prompts, count, draw=draw, report=report)
+        return [row | {"diverged": False} for row in kind.rows(trained.seeds, sums)]
+    step = trained.training.recipe.steps if at is None else at
+    lost = [s for s, d in zip(trained.seeds, trained.diverged_at, strict=True) if 0 <= d <= step]
+    rows: list[Row] = [dict.fromkeys(kind.columns) | {"seed": seed, "diverged": True} for seed in lost]
+    if len(lost) < len(trained.seeds):
+        alive = trained.select(tuple(seed for seed in trained.seeds if seed not in lost))
+        if pruning is not None:
+            alive = pruned(alive, pruning, step)
+        if kind.looks_at == "weights":
+            found = kind.rows(alive, weights(alive, step), prompts)
+            report(count * len(alive.seeds))
+        elif kind.looks_at == "insides":
+            assert kind.sums is not None
+            sums = _look_inside(alive, kind.sums, prompts, count, at=step, draw=draw, report=report)
+            found = kind.rows(alive.seeds, sums)
+        else:
+            assert kind.sums is not None
+            sums = tally(alive, probe, kind.sums, prompts, count, at=step, draw=draw, report=report, threads=threads)
+            found = kind.rows(alive.seeds, sums)
+        rows += [row | {"diverged": False} for row in found]
+    return sorted(rows, key=lambda row: trained.seeds.index(row["seed"]))
+
+
+def _look_inside(
+    trained: Trained,
+    add_up: Callable[[Look], Sums],
+    prompts: Prompts,
+    count: int,
+    *,
+    at: int,
+    draw: int,
+    report: Report,
+) -> Sums:
+    """Add up a probe of dense prompts and weights together."""
+    inside, dictionary = weights(trained, at), stacked_dictionary(trained.training, trained.seeds, prompts).cpu()
+    sums: Sums = {}
+    for batch, answer in answers(trained, prompts, count, at=at, step=draw, report=report):
+        for name, value in add_up(Look(batch, answer, batch.dense(dictionary), dictionary, inside)).items():
+            sums[name] = sums.get(name, np.zeros_like(value)) + value
+    return sums

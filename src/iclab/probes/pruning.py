@@ -1,0 +1,62 @@
+"""Pruning: which neurons of T's MLP are taken out before a measurement (T §3.4, Figure 5)."""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from pydantic import Field
+
+from iclab.description import Description, InputError
+from iclab.engines import Trained
+from iclab.prompts import Stream
+from iclab.prompts.counters import uniform, words
+
+SLOT = 2
+"""Of the stream of weights: the block that random pruning takes its order from."""
+
+
+class Pruning(Description):
+    """Take a share of the neurons out: their rows of W_O become 0.
+
+    Example:
+        >>> Pruning(rate=0.15).order
+        'smallest'
+    """
+
+    rate: Annotated[float, Field(ge=0, le=1)]
+    """R, the share of neurons to take out."""
+    order: Literal["smallest", "largest", "random"] = "smallest"
+    """Which go first: those of small magnitude, of large magnitude, or any."""
+    by: Literal["product", "hidden"] = "product"
+    """Whose rows' lengths are the magnitudes: W_O W_V as in T Theorem 3.7, or W_O as in T Figure 5."""
+    balanced: bool = False
+    """Take the same share of the neurons with a > 0 and of those with a < 0."""
+
+    def chosen(self, magnitude: NDArray[np.float64], signs: NDArray[np.float64], seed: int) -> NDArray[np.intp]:
+        """Return the neurons to take out, given each one's magnitude and sign."""
+        if self.order == "random":
+            rank = uniform(words([seed], Stream.WEIGHTS, positions=len(signs), slot=SLOT)[0, 0, :, 0])
+        else:
+            rank = magnitude if self.order == "smallest" else -magnitude
+        sides = [np.flatnonzero(signs > 0), np.flatnonzero(signs < 0)] if self.balanced else [np.arange(len(signs))]
+        return np.concatenate([side[np.argsort(rank[side], kind="stable")][: self._count(len(side))] for side in sides])
+
+    def _count(self, neurons: int) -> int:
+        return round(self.rate * neurons)
+
+
+def pruned(trained: Trained, pruning: Pruning, at: int) -> Trained:
+    """Return the seeds with neurons taken out of their weights after step ``at``."""
+    weights = trained.snapshots[at]
+    if not {"value", "hidden", "signs"} <= weights.keys():
+        raise InputError(f"pruning: takes neurons out of softmax-mlp; {trained.training.model.label} has none")
+    hidden = weights["hidden"].clone()
+    magnitudes = hidden @ weights["value"] if pruning.by == "product" else hidden  # (S, m, …)
+    for i, seed in enumerate(trained.seeds):
+        magnitude = magnitudes[i].double().norm(dim=1).numpy()
+        hidden[i, torch.from_numpy(pruning.chosen(magnitude, weights["signs"][i].numpy(), seed))] = 0.0
+    snapshots = {**trained.snapshots, at: {**weights, "hidden": hidden}}
+    return Trained(trained.training, trained.seeds, snapshots, trained.diverged_at, trained.losses)
