@@ -39,7 +39,7 @@ class ModelSuite:
     """Subclass it, say how to ``make`` a model and how to answer one prompt ``by_hand``."""
 
     turns = True
-    """Whether the function only knows angles between inputs (a gate for each channel knows the axes)."""
+    """Whether turning inputs and all that reads them changes nothing (a gate for each channel knows the axes)."""
     still = ()
     """Weights that read no tokens, and do not turn with them."""
     long = 2000
@@ -97,7 +97,7 @@ class ModelSuite:
 
     def test_turning_prompts_and_weights_together_changes_nothing(self):
         if not self.turns:
-            pytest.skip("a gate for each channel knows the axes")
+            pytest.skip("its weights do not turn with the axes, or not in this way")
         tokens, _ = prompts_of(9)
         model, turned = with_random_weights(self.make()), with_random_weights(self.make())
         generator = torch.Generator().manual_seed(1)

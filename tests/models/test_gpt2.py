@@ -1,0 +1,108 @@
+"""GPT-2 against its equations in NumPy, in float64."""
+
+import numpy as np
+import pytest
+import torch
+from model_suite import WIDTH, ModelSuite, prompts_of, with_random_weights
+
+import iclab
+from iclab.models import GPT2, Model
+from iclab.prompts import Patterns, Prompts
+
+
+def layer_norm(x, weights, name):
+    centred = x - x.mean(-1, keepdims=True)
+    return centred / np.sqrt(x.var(-1, keepdims=True) + 1e-5) * weights[f"{name}.weight"] + weights[f"{name}.bias"]
+
+
+def affine(x, weights, name):
+    return x @ weights[f"{name}.weight"] + weights[f"{name}.bias"]
+
+
+class TestGPT2(ModelSuite):
+    turns = False  # its weights are not the matrices that the suite knows how to turn: see below
+    long = 250
+
+    def make(self):
+        return GPT2(width=WIDTH, layers=2, heads=2, hidden=8)
+
+    def by_hand(self, weights, prompt):
+        stream = prompt @ weights["readin.weight"].T + weights["readin.bias"]
+        stream = stream + weights["body.wpe.weight"][: len(prompt)]
+        attentions = []
+        for layer in range(2):
+            block = f"body.h.{layer}"
+            queries, keys, values = np.split(
+                affine(layer_norm(stream, weights, f"{block}.ln_1"), weights, f"{block}.attn.c_attn"), 3, axis=-1
+            )
+            mixed, seen = np.zeros_like(stream), np.zeros(len(prompt))
+            for head in (slice(0, 4), slice(4, 8)):
+                for i in range(len(prompt)):
+                    scores = np.array([queries[i, head] @ keys[j, head] / 2.0 for j in range(i + 1)])  # √4
+                    shares = np.exp(scores - scores.max())
+                    shares /= shares.sum()
+                    mixed[i, head] = shares @ values[: i + 1, head]
+                seen += shares / 2  # what the last one, the query, saw
+            attentions.append(seen[:-1])
+            stream = stream + affine(mixed, weights, f"{block}.attn.c_proj")
+            inner = affine(layer_norm(stream, weights, f"{block}.ln_2"), weights, f"{block}.mlp.c_fc")
+            inner = 0.5 * inner * (1 + np.tanh(np.sqrt(2 / np.pi) * (inner + 0.044715 * inner**3)))
+            stream = stream + affine(inner, weights, f"{block}.mlp.c_proj")
+        last = layer_norm(stream, weights, "body.ln_f")[-1]
+        output = last @ weights["readout.weight"][0] + weights["readout.bias"][0]
+        return output, np.array(attentions), np.ones((2, len(prompt) - 1))
+
+
+def test_turning_prompts_and_what_reads_them_changes_nothing():
+    tokens, _ = prompts_of(5)
+    model, turned = (with_random_weights(GPT2(width=WIDTH, hidden=8)) for _ in range(2))
+    rotation, _ = torch.linalg.qr(torch.randn(WIDTH, WIDTH, dtype=torch.float64, generator=torch.Generator()))
+    with torch.no_grad():
+        turned.readin.weight.copy_(model.readin.weight @ rotation.T)
+    torch.testing.assert_close(model(tokens).output, turned(tokens @ rotation.T).output)
+
+
+def test_it_has_the_papers_shape_and_no_words():
+    model = GPT2(width=60, label_width=30)
+    assert len(model.body.h) == 3
+    assert model.body.config.n_head == 2
+    assert not any("wte" in name for name, _ in model.named_parameters())
+    assert not list(model.buffers())
+    assert model.readin.weight.std().item() == pytest.approx(0.02, rel=0.05)
+
+
+def test_its_start_is_a_function_of_the_seed():
+    prompts = Prompts(patterns=Patterns(dimension=10, relevant=3, irrelevant=3, outlier=0), context_length=3)
+    model = Model(name="gpt2", options={"hidden": 8, "layers": 1})
+    first, second = (iclab.train(model, prompts, iclab.Recipe(steps=0), seeds=s).weights() for s in ([0, 1], [1]))
+    for name, weight in first.items():
+        torch.testing.assert_close(weight[1:], second[name], atol=0, rtol=0)
+    assert not torch.equal(first["readin.weight"][0], first["readin.weight"][1])
+
+
+def test_it_learns_a_task_by_adamw():
+    prompts = Prompts(
+        patterns=Patterns(dimension=10, relevant=2, irrelevant=3, outlier=0), tasks="all", context_length=6
+    )
+    recipe = iclab.Recipe(steps=60, batch_size=64, step_size=0.003, optimizer="adamw")
+    run = iclab.train(Model(name="gpt2", options={"hidden": 16, "layers": 2}), prompts, recipe, seeds=2)
+    assert run.error(count=500, at=0).mean > 0.2
+    assert run.error(count=500).mean < 0.05
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"heads": 3}, "heads = 3: must divide hidden = 64"),
+        ({"layers": 0}, "layers = 0: must be a whole number of at least 1"),
+        ({"hidden": 6.5}, "hidden = 6.5: must be a whole number"),
+    ],
+)
+def test_bad_options_are_refused_in_one_line(options, message):
+    with pytest.raises(ValueError, match=message):
+        Model(name="gpt2", options=options)
+
+
+def test_a_prompt_longer_than_its_positions_is_refused():
+    with pytest.raises(iclab.InputError, match="positions = 4: too few for 5 examples and a query"):
+        GPT2(width=WIDTH, hidden=8, positions=4)(torch.zeros(1, 6, WIDTH))
