@@ -13,9 +13,10 @@ from typing import Any, ClassVar, Generic, TypeVar
 from matplotlib.figure import Figure
 
 from iclab.description import InputError
+from iclab.engines import Training
 from iclab.experiments.claims import Claim
 from iclab.experiments.settings import Settings
-from iclab.lab import MeasurementCell, Store
+from iclab.lab import MeasurementCell, Store, TrainingCell, groups
 from iclab.probes import Row
 
 S = TypeVar("S", bound=Settings)
@@ -27,6 +28,16 @@ class Condition:
 
     columns: Mapping[str, Any]
     cell: MeasurementCell
+
+
+def in_groups(
+    settings: Settings, columns: Mapping[str, Any], training: Training, **measurement: Any
+) -> list[Condition]:
+    """One measurement of one training, for every group of seeds there is to be."""
+    return [
+        Condition(columns, MeasurementCell(training=TrainingCell(training=training, group=group), **measurement))
+        for group in groups(settings.seeds)
+    ]
 
 
 class Experiment(ABC, Generic[S]):

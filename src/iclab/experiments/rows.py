@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from iclab.experiments.claims import BySeed, Point
-from iclab.probes import Proportion, Row, paired
+from iclab.probes import Interval, Proportion, Row, paired, wilson
 
 
 def matching(rows: Sequence[Row], **where: Any) -> dict[int, Row]:
@@ -51,6 +51,30 @@ def error_points(rows: Sequence[Row], seeds: int, cells: Sequence[tuple[str, dic
             return None
         points.append(Point(p.mean, p.interval, name, p.diverged))
     return points
+
+
+def seed_points(rows: Sequence[Row], seeds: int, **where: Any) -> list[Point] | None:
+    """One point a seed, its interval over its own test prompts: to judge that something is so for every seed."""
+    found = matching(rows, **where)
+    if len(found) < seeds:
+        return None
+    points = []
+    for seed, row in found.items():
+        lost = row["error"] is None
+        interval = Interval(0.0, 1.0) if lost else wilson(row["prompts"] - row["right"], row["prompts"])
+        points.append(Point(row["error"], interval, f"seed {seed}", int(lost)))
+    return points
+
+
+def values(rows: Sequence[Row], column: str, **where: Any) -> BySeed:
+    """Each seed's number in a column; None where it diverged."""
+    return {seed: row[column] for seed, row in matching(rows, **where).items()}
+
+
+def mean_text(rows: Sequence[Row], column: str, **where: Any) -> str:
+    """The mean over seeds of a column, for a table; a dash where there is none."""
+    good = [value for value in values(rows, column, **where).values() if value is not None]
+    return f"{sum(good) / len(good):.4f}" if good else "–"
 
 
 def paired_point(first: BySeed, second: BySeed, seeds: int, where: str) -> Point | None:

@@ -11,12 +11,18 @@ from matplotlib.figure import Figure
 INK = "#222222"
 FAINT = "#8a8a8a"
 COLOURS = {"mamba": "#0072B2", "linear": "#D55E00", "softmax": "#009E73"}
-COLOURS |= {f"deep-{model}": colour for model, colour in COLOURS.items()} | {"softmax-mlp": "#CC79A7"}
+COLOURS |= {f"deep-{model}": colour for model, colour in COLOURS.items()} | {
+    "softmax-mlp": "#CC79A7",
+    "gpt2": "#E69F00",
+}
 SERIES = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00")
 """For curves that are not models."""
-SPARE = ("#E69F00", "#56B4E9", "#000000")
+SPARE = ("#56B4E9", "#000000", "#999999")
 NAMES = {"mamba": "Mamba", "linear": "linear Transformer", "softmax": "softmax attention"}
-NAMES |= {f"deep-{model}": name for model, name in NAMES.items()} | {"softmax-mlp": "softmax attention with MLP"}
+NAMES |= {f"deep-{model}": name for model, name in NAMES.items()} | {
+    "softmax-mlp": "softmax attention with MLP",
+    "gpt2": "GPT-2",
+}
 
 DASHED: dict[str, Any] = {"color": INK, "linewidth": 0.9, "linestyle": (0, (4, 2))}
 """A yardstick: what a vote would do, a margin, a floor."""

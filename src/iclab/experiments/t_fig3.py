@@ -1,32 +1,43 @@
-"""T-fig3: error out of domain against S1, and against the length of the context, for T's one-layer Transformer."""
+"""T-fig3: error out of domain against S1, and against the length of the context, for GPT-2 and for T's own model."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from functools import partial
-from typing import Annotated, Any, Self
+from typing import Annotated, Any, Literal, Self
 
 import matplotlib as mpl
+from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from pydantic import Field
 
+from iclab.engines import Recipe, Training
 from iclab.experiments import style
-from iclab.experiments.claims import Claim, Point, every_above, every_below, judged
-from iclab.experiments.experiment import Condition, Experiment
-from iclab.experiments.rows import error_points, errors, paired_point, proportion
-from iclab.experiments.settings import LARGEST_SUM, Chosen, Different, NonlinearPaper
-from iclab.lab import MeasurementCell, TrainingCell, groups
+from iclab.experiments.claims import Claim, Point, every_above, every_below, judged, mean_point
+from iclab.experiments.experiment import Condition, Experiment, in_groups
+from iclab.experiments.rows import error_points, errors, mean_text, paired_point, proportion, seed_points, values
+from iclab.experiments.settings import LARGEST_SUM, Chosen, Different, Disclosed, NonlinearPaper
+from iclab.models import Model
 from iclab.probes import Row
 from iclab.prompts import Prompts
+from iclab.prompts.tasks import Ring, TaskSet
 
 SMALL = 0.01
 """The paper: the error out of domain is "< 0.01 when S1 ≥ 1 and deviates from 0 when S1 < 1"."""
+ATTENTION = 0.8
+"""The paper: attention on examples with the query's pattern is 1 − Θ(M1^−C). Read as: above this, out of domain too."""
 DOMAINS = {"in": "in domain, unseen tasks", "out": "out of domain"}
 
 
 class ShiftSettings(NonlinearPaper):
     """T-fig3."""
 
+    models: Annotated[
+        tuple[Literal["softmax-mlp", "gpt2"], ...],
+        Field(min_length=1),
+        Different,
+        Chosen("the paper's figure is of GPT-2; its theorem is about the other", grid=True),
+    ] = ("softmax-mlp", "gpt2")
     sums: Annotated[
         tuple[Annotated[float, Field(ge=-LARGEST_SUM, le=LARGEST_SUM)], ...],
         Field(min_length=1),
@@ -43,6 +54,15 @@ class ShiftSettings(NonlinearPaper):
         tuple[Annotated[int, Field(ge=1)], ...], Field(min_length=1), Different, Chosen("l_ts, T Figure 3 b", grid=True)
     ] = (2, 5, 10, 20, 40)
     test_prompts: Annotated[int, Field(ge=1), Chosen("for each seed and point", grid=True)] = 4_000
+    gpt2_layers: Annotated[int, Disclosed("T §5")] = 3
+    gpt2_heads: Annotated[int, Disclosed("T §5")] = 2
+    gpt2_tasks: Annotated[TaskSet, Disclosed("U = 4 for GPT-2, T §5")] = Ring(steps=4)
+    gpt2_hidden: Annotated[int, Chosen("the width is not said")] = 64
+    gpt2_init_scale: Annotated[float, Chosen("how tokens are read in is not said")] = 0.075
+    gpt2_weight_decay: Annotated[float, Chosen("AdamW's own")] = 0.01
+    gpt2_step_size: Annotated[float, Chosen("of AdamW, not said")] = 0.001
+    gpt2_batch_size: Annotated[int, Chosen("not said")] = 64
+    gpt2_steps: Annotated[int, Chosen("not said")] = 400
 
     def quick(self) -> Self:
         """Return the quick edition: fewer points and prompts."""
@@ -56,6 +76,34 @@ class ShiftSettings(NonlinearPaper):
             )
         )
 
+    def of_model(self, name: str) -> ShiftSettings:
+        """The settings of one model: GPT-2 has training tasks of its own."""
+        return self.changed(train_tasks=self.gpt2_tasks) if name == "gpt2" else self
+
+    def training_of(self, name: str) -> Training:
+        """The training of one model."""
+        own = self.of_model(name)
+        if name == "softmax-mlp":
+            return own.training()
+        options = {
+            "layers": self.gpt2_layers,
+            "heads": self.gpt2_heads,
+            "hidden": self.gpt2_hidden,
+            "init_scale": self.gpt2_init_scale,
+        }
+        return Training(
+            model=Model(name="gpt2", options=options),
+            prompts=own.prompts(tasks=own.train_tasks),
+            recipe=Recipe(
+                steps=self.gpt2_steps,
+                batch_size=self.gpt2_batch_size,
+                step_size=self.gpt2_step_size,
+                optimizer="adamw",
+                optimizer_options={"weight_decay": self.gpt2_weight_decay},
+            ),
+            engine=self.engine,
+        )
+
 
 class Shift(Experiment[ShiftSettings]):
     """Out of domain, and how much context it takes."""
@@ -67,127 +115,203 @@ class Shift(Experiment[ShiftSettings]):
         "is needed when α' is smaller, in and out of domain. (The paper's figure is of GPT-2.)"
     )
     reading = (
-        "Of the one-layer Transformer (2), not of GPT-2. Left, the error on tasks of three mixtures of patterns, of "
-        "which one has weights that sum to S1. Right, the error against the length of the context for several shares "
-        "α' of examples that matter. Means over seeds; bands run from the lowest to the highest seed."
+        "Above, the one-layer Transformer (2), of which the theorem speaks; below, GPT-2, of which the paper's figure "
+        "is. Left, the error on tasks of three mixtures of patterns, of which one has weights that sum to S1. Middle "
+        "and right, the error against the length of the context for several shares α' of examples that matter. Means "
+        "over seeds; bands run from the lowest to the highest seed."
     )
     settings = ShiftSettings
 
     def conditions(self, settings: ShiftSettings) -> list[Condition]:
-        """One training; every point of both panels."""
-        tests: list[tuple[dict[str, Any], Prompts]] = [
-            ({"panel": "sum", "sum": total, "domain": "out"}, settings.out_of_domain(total)) for total in settings.sums
-        ]
-        for fraction in settings.test_fractions:
-            for length in settings.lengths:
-                sizes = {"relevant_fraction": fraction, "context_length": length}
-                where = {"panel": "length", "fraction": fraction, "length": length}
-                tests.append(({**where, "domain": "in"}, settings.prompts(tasks=settings.unseen(), **sizes)))
-                tests.append(({**where, "domain": "out"}, settings.out_of_domain(LARGEST_SUM, **sizes)))
+        """One training a model; every point of its panels."""
         blank = dict.fromkeys(("panel", "sum", "fraction", "length", "domain"))
-        return [
-            Condition(
-                {**blank, **columns},
-                MeasurementCell(
-                    training=TrainingCell(training=settings.training(), group=group),
-                    probe="error",
-                    prompts=prompts,
-                    count=settings.test_prompts,
-                ),
-            )
-            for group in groups(settings.seeds)
-            for columns, prompts in tests
-        ]
+        found = []
+        for name in settings.models:
+            training = settings.training_of(name)
+            for columns, probe, prompts in _tests(settings.of_model(name)):
+                where = {"model": name, "probe": probe, **blank, **columns}
+                count = settings.test_prompts
+                found += in_groups(settings, where, training, probe=probe, prompts=prompts, count=count)
+        return found
 
     def claims(self, settings: ShiftSettings) -> list[Claim]:
-        """Both sides of S1 = 1, and the price of a smaller α'."""
+        """Both sides of S1 = 1, the price of a smaller α', every seed, and the attention."""
         above, below = [s for s in settings.sums if s >= 1], [s for s in settings.sums if s < 1]
-        claims = [
-            Claim(
-                "T-fig3.ood-small",
-                "the out-of-domain error is < 0.01 when S1 ≥ 1",
-                f"mean error < {SMALL} at S1 = {', '.join(f'{s:g}' for s in above)}",
-                judged(_sums(settings, above), every_below, SMALL),
-            ),
-            Claim(
-                "T-fig3.ood-rises",
-                "the out-of-domain error deviates from 0 when S1 < 1",
-                f"mean error > {SMALL} at S1 = {', '.join(f'{s:g}' for s in below)}",
-                judged(_sums(settings, below), every_above, SMALL),
-            ),
-        ]
-        for domain, name in DOMAINS.items():
-            claims.append(
+        claims = []
+        for model in settings.models:
+            claims += [
                 Claim(
-                    f"T-fig3.length.{domain}",
-                    f"a longer testing context is needed when α' is smaller ({name})",
-                    "error at the smallest α' − error at the largest > 0 at every length, on paired seeds",
-                    judged(partial(_lengths, settings=settings, domain=domain), every_above, 0.0),
+                    f"T-fig3.ood-small.{model}",
+                    "the out-of-domain error is < 0.01 when S1 ≥ 1",
+                    f"mean error < {SMALL} at S1 = {_list(above)}",
+                    judged(_sums(settings, model, above), every_below, SMALL),
+                ),
+                Claim(
+                    f"T-fig3.ood-rises.{model}",
+                    "the out-of-domain error deviates from 0 when S1 < 1",
+                    f"mean error > {SMALL} at S1 = {_list(below)}",
+                    judged(_sums(settings, model, below), every_above, SMALL),
+                ),
+                Claim(
+                    f"T-fig3.ood-every-seed.{model}",
+                    "the out-of-domain error is < 0.01 when S1 ≥ 1",
+                    f"error < {SMALL} for every single seed at S1 = {_list(above)}",
+                    judged(partial(_seed_by_seed, settings=settings, model=model, sums=above), every_below, SMALL),
+                ),
+                Claim(
+                    f"T-fig3.unseen.{model}",
+                    "in domain the trained model generalises to unseen tasks",
+                    f"error on unseen tasks < {SMALL} for every single seed, α' = {settings.relevant_fraction:g}",
+                    judged(
+                        partial(seed_points, seeds=settings.seeds, model=model, panel="unseen", probe="error"),
+                        every_below,
+                        SMALL,
+                    ),
+                ),
+                Claim(
+                    f"T-fig3.attention.{model}",
+                    "attention concentrates on examples with the query's pattern, out of domain too (Corollary 4.3)",
+                    f"attention on them > {ATTENTION}, mean over prompts and seeds, S1 = {LARGEST_SUM:.2f}, last layer",
+                    judged(
+                        mean_point(settings.seeds, partial(_attention, settings=settings, model=model)),
+                        every_above,
+                        ATTENTION,
+                    ),
+                ),
+            ]
+            for domain, name in DOMAINS.items():
+                claims.append(
+                    Claim(
+                        f"T-fig3.length.{domain}.{model}",
+                        f"a longer testing context is needed when α' is smaller ({name})",
+                        "error at the smallest α' − error at the largest > 0 at every length, on paired seeds",
+                        judged(partial(_lengths, settings=settings, model=model, domain=domain), every_above, 0.0),
+                    )
                 )
-            )
         return claims
 
     def table(self, rows: list[Row], settings: ShiftSettings) -> list[dict[str, Any]]:
         """A line a point."""
         lines = []
-        for total in settings.sums:
-            p = proportion(rows, panel="sum", sum=total)
-            what = {"panel": "a", "domain": "out", "S1": f"{total:g}", "α'": f"{settings.relevant_fraction:g}"}
-            lines.append({**what, "length": settings.context_length, "error": "–" if p is None else p.short()})
-        for domain in DOMAINS:
-            for fraction in settings.test_fractions:
-                for length in settings.lengths:
-                    p = proportion(rows, panel="length", domain=domain, fraction=fraction, length=length)
-                    total_text = f"{LARGEST_SUM:.2f}" if domain == "out" else ""
-                    what = {"panel": "b", "domain": domain, "S1": total_text, "α'": f"{fraction:g}"}
-                    lines.append({**what, "length": length, "error": "–" if p is None else p.short()})
+
+        def line(model: str, letter: str, domain: str, total: str, fraction: float, length: int, **where: Any) -> None:
+            p = proportion(rows, model=model, probe="error", **where)
+            lines.append(
+                {
+                    "model": model,
+                    "panel": letter,
+                    "domain": domain,
+                    "S1": total,
+                    "α'": f"{fraction:g}",
+                    "length": length,
+                    "error": "–" if p is None else p.short(),
+                    "hinge loss": mean_text(rows, "hinge", model=model, probe="error", **where),
+                }
+            )
+
+        usual = (settings.relevant_fraction, settings.context_length)
+        for model in settings.models:
+            line(model, "", "in", "", *usual, panel="unseen")
+            for total in settings.sums:
+                line(model, "a", "out", f"{total:g}", *usual, panel="sum", sum=total)
+            for domain in DOMAINS:
+                for fraction in settings.test_fractions:
+                    for length in settings.lengths:
+                        where = {"domain": domain, "fraction": fraction, "length": length}
+                        text = f"{LARGEST_SUM:.2f}" if domain == "out" else ""
+                        line(model, "b", domain, text, fraction, length, panel="length", **where)
         return lines
 
     def draw(self, rows: list[Row], settings: ShiftSettings) -> Figure:
-        """Draw both panels."""
+        """Draw a row of three panels for each model."""
         with mpl.rc_context(style.RC):
-            figure = Figure(figsize=(9.7, 4.1), layout="constrained")
-            left, middle, right = figure.subplots(1, 3)
-            for panel in (left, middle, right):
-                style.grid(panel)
-            sums = sorted(settings.sums)
-            style.curve(left, sums, [errors(rows, panel="sum", sum=s) for s in sums], style.COLOURS["softmax-mlp"])
-            left.axvline(1.0, color=style.FAINT, linewidth=0.8, linestyle=(0, (1, 2)))
-            left.axhline(SMALL, **style.DASHED)
-            left.set_yscale("symlog", linthresh=SMALL)
-            left.set_ylim(0, 1)
-            left.annotate("paper: < 0.01", (0.03, SMALL * 1.15), xycoords=("axes fraction", "data"), fontsize=8.5)
-            left.set_title("out of domain", fontweight="bold")
-            left.set_xlabel("S1, sum of the first mixture's weights")
-            left.set_ylabel("error")
-            for panel, (domain, name) in zip((middle, right), DOMAINS.items(), strict=True):
-                for colour, fraction in zip(style.SERIES, settings.test_fractions, strict=False):
-                    found = [
-                        errors(rows, panel="length", domain=domain, fraction=fraction, length=n)
-                        for n in settings.lengths
-                    ]
-                    style.curve(panel, settings.lengths, found, colour, f"α' = {fraction:g}")
-                panel.set_title(name, fontweight="bold")
-                panel.set_xlabel("examples in a test prompt")
-                panel.set_ylim(bottom=0)
-            right.legend()
+            count = len(settings.models)
+            figure = Figure(figsize=(9.7, 1.0 + 3.0 * count), layout="constrained")
+            panels = figure.subplots(count, 3, squeeze=False)
+            for model, (left, middle, right) in zip(settings.models, panels, strict=True):
+                mine = [row for row in rows if row["model"] == model and row["probe"] == "error"]
+                _draw_sums(left, mine, settings, model)
+                for panel, (domain, name) in zip((middle, right), DOMAINS.items(), strict=True):
+                    style.grid(panel)
+                    for colour, fraction in zip(style.SERIES, settings.test_fractions, strict=False):
+                        found = [
+                            errors(mine, panel="length", domain=domain, fraction=fraction, length=n)
+                            for n in settings.lengths
+                        ]
+                        style.curve(panel, settings.lengths, found, colour, f"α' = {fraction:g}")
+                    panel.set_title(name, fontweight="bold")
+                    panel.set_xlabel("examples in a test prompt")
+                    panel.set_ylim(bottom=0)
+                right.legend()
             style.title(figure, self.id, self.title, rows, settings)
             return figure
 
 
-def _sums(settings: ShiftSettings, sums: Sequence[float]) -> Callable[[list[Row]], list[Point] | None]:
-    cells = [(f"S1 = {s:g}", {"panel": "sum", "sum": s}) for s in sums]
+def _draw_sums(axes: Axes, rows: list[Row], settings: ShiftSettings, model: str) -> None:
+    style.grid(axes)
+    sums = sorted(settings.sums)
+    style.curve(axes, sums, [errors(rows, panel="sum", sum=s) for s in sums], style.COLOURS[model])
+    axes.axvline(1.0, color=style.FAINT, linewidth=0.8, linestyle=(0, (1, 2)))
+    axes.axhline(SMALL, **style.DASHED)
+    axes.set_yscale("symlog", linthresh=SMALL)
+    axes.set_ylim(0, 1)
+    axes.annotate("paper: < 0.01", (0.03, SMALL * 1.15), xycoords=("axes fraction", "data"), fontsize=8.5)
+    axes.set_title(f"{style.NAMES[model]}, out of domain", fontweight="bold")
+    axes.set_xlabel("S1, sum of the first mixture's weights")
+    axes.set_ylabel("error")
+
+
+def _tests(settings: ShiftSettings) -> list[tuple[dict[str, Any], str, Prompts]]:
+    """Columns, probe and prompts of everything one model is measured on."""
+    tests: list[tuple[dict[str, Any], str, Prompts]] = [
+        ({"panel": "unseen", "domain": "in"}, "error", settings.prompts(tasks=settings.unseen())),
+        ({"panel": "inside", "domain": "out"}, "attention", settings.out_of_domain(LARGEST_SUM)),
+    ]
+    for total in settings.sums:
+        tests.append(({"panel": "sum", "sum": total, "domain": "out"}, "error", settings.out_of_domain(total)))
+    for fraction in settings.test_fractions:
+        for length in settings.lengths:
+            sizes: dict[str, Any] = {"relevant_fraction": fraction, "context_length": length}
+            where = {"panel": "length", "fraction": fraction, "length": length}
+            tests.append(({**where, "domain": "in"}, "error", settings.prompts(tasks=settings.unseen(), **sizes)))
+            tests.append(({**where, "domain": "out"}, "error", settings.out_of_domain(LARGEST_SUM, **sizes)))
+    return tests
+
+
+def _list(sums: Sequence[float]) -> str:
+    return ", ".join(f"{s:g}" for s in sums)
+
+
+def _sums(settings: ShiftSettings, model: str, sums: Sequence[float]) -> Callable[[list[Row]], list[Point] | None]:
+    cells = [(f"S1 = {s:g}", {"model": model, "panel": "sum", "sum": s, "probe": "error"}) for s in sums]
     return partial(error_points, seeds=settings.seeds, cells=cells)
 
 
-def _lengths(rows: list[Row], settings: ShiftSettings, domain: str) -> list[Point] | None:
+def _seed_by_seed(rows: list[Row], settings: ShiftSettings, model: str, sums: Sequence[float]) -> list[Point] | None:
+    points: list[Point] = []
+    for total in sums:
+        found = seed_points(rows, settings.seeds, model=model, panel="sum", sum=total, probe="error")
+        if found is None:
+            return None
+        points += found
+    return points
+
+
+def _attention(rows: list[Row], settings: ShiftSettings, model: str) -> dict[int, float | None]:
+    layer = settings.gpt2_layers if model == "gpt2" else 1
+    lost = values(rows, "same", model=model, probe="attention", diverged=True)
+    return values(rows, "same", model=model, probe="attention", layer=layer) | lost
+
+
+def _lengths(rows: list[Row], settings: ShiftSettings, model: str, domain: str) -> list[Point] | None:
     """Error at the smallest α' − error at the largest, at every length."""
     if len(settings.test_fractions) < 2:
         return None
     points = []
     for length in settings.lengths:
+        where = {"model": model, "probe": "error", "panel": "length", "domain": domain, "length": length}
         small, large = (
-            errors(rows, panel="length", domain=domain, fraction=fraction, length=length)
+            errors(rows, **where, fraction=fraction)
             for fraction in (min(settings.test_fractions), max(settings.test_fractions))
         )
         point = paired_point(small, large, settings.seeds, f"length {length}")

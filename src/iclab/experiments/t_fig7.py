@@ -12,10 +12,9 @@ from pydantic import Field
 
 from iclab.experiments import style
 from iclab.experiments.claims import Claim, every_above, every_below, judged
-from iclab.experiments.experiment import Condition, Experiment
-from iclab.experiments.rows import error_points, errors, matching, proportion
+from iclab.experiments.experiment import Condition, Experiment, in_groups
+from iclab.experiments.rows import error_points, errors, mean_text, proportion
 from iclab.experiments.settings import Chosen, Different, Disclosed, NonlinearPaper
-from iclab.lab import MeasurementCell, TrainingCell, groups
 from iclab.probes import Row
 from iclab.prompts.tasks import AllPairs, Listed, Pair, Ring
 
@@ -83,14 +82,14 @@ class TrainingTasks(Experiment[TaskSettings]):
                     irrelevant=min(settings.irrelevant, settings.dimension - relevant),
                     train_tasks=Listed(listed=tasks(relevant, count)),
                 )
-                for group in groups(settings.seeds):
-                    cell = MeasurementCell(
-                        training=TrainingCell(training=changed.training(), group=group),
-                        probe="error",
-                        prompts=changed.prompts(tasks=changed.unseen()),
-                        count=settings.test_prompts,
-                    )
-                    found.append(Condition({"relevant": relevant, "tasks": count}, cell))
+                found += in_groups(
+                    settings,
+                    {"relevant": relevant, "tasks": count},
+                    changed.training(),
+                    probe="error",
+                    prompts=changed.prompts(tasks=changed.unseen()),
+                    count=settings.test_prompts,
+                )
         return found
 
     def claims(self, settings: TaskSettings) -> list[Claim]:
@@ -120,15 +119,13 @@ class TrainingTasks(Experiment[TaskSettings]):
         for relevant in settings.relevants:
             for count in _counts(settings, relevant):
                 p = proportion(rows, relevant=relevant, tasks=count)
-                found = matching(rows, relevant=relevant, tasks=count).values()
-                hinge = [row["hinge"] for row in found if row["hinge"] is not None]
                 lines.append(
                     {
                         "M1": relevant,
                         "training tasks": count,
                         "of": relevant * (relevant - 1),
                         "error": "–" if p is None else p.short(),
-                        "hinge loss": f"{sum(hinge) / len(hinge):.4f}" if hinge else "–",
+                        "hinge loss": mean_text(rows, "hinge", relevant=relevant, tasks=count),
                     }
                 )
         return lines
