@@ -70,6 +70,9 @@ class Point:
     interval: Interval
     where: str
     diverged: int = 0
+    """How many seeds are not in it."""
+    fate: str = "diverged"
+    """What became of them."""
 
 
 def every_below(points: Sequence[Point], margin: float) -> Judgement:
@@ -109,8 +112,10 @@ def judged(points: Callable[[list[Row]], list[Point] | None], rule: Callable[...
     return judge
 
 
-def mean_point(seeds: int, values: Callable[[list[Row]], BySeed]) -> Callable[[list[Row]], list[Point] | None]:
-    """Make one point of one number a seed: its mean over seeds."""
+def mean_point(
+    seeds: int, values: Callable[[list[Row]], BySeed], fate: str = "diverged"
+) -> Callable[[list[Row]], list[Point] | None]:
+    """Make one point of one number a seed: its mean over seeds. ``fate`` says why a seed may have none."""
 
     def points(rows: list[Row]) -> list[Point] | None:
         found = values(rows)
@@ -118,7 +123,17 @@ def mean_point(seeds: int, values: Callable[[list[Row]], BySeed]) -> Callable[[l
             return None
         good = [value for value in found.values() if value is not None]
         mean = sum(good) / len(good) if good else None
-        return [Point(mean, over_seeds(good), "", len(found) - len(good))]
+        return [Point(mean, over_seeds(good), "", len(found) - len(good), fate)]
+
+    return points
+
+
+def together(*sources: Callable[[list[Row]], list[Point] | None]) -> Callable[[list[Row]], list[Point] | None]:
+    """Judge the points of several sources as one claim; None if any of them has none."""
+
+    def points(rows: list[Row]) -> list[Point] | None:
+        found = [source(rows) for source in sources]
+        return None if any(p is None for p in found) else [point for p in found for point in p or []]
 
     return points
 
@@ -130,9 +145,9 @@ def _every(
     if not points:
         return Judgement("not run")
     diverged = max(p.diverged for p in points)  # the points share their seeds
-    note = f"; {diverged} diverged" if diverged else ""
+    note = f"; {diverged} {points[0].fate}" if diverged else ""
     if not measured:
-        return Judgement("undecided", where="every seed diverged")
+        return Judgement("undecided", where=f"every seed {points[0].fate}")
     worst = max(measured, key=lambda p: p.interval.high if highest else -p.interval.low)
     if failing := [p for p in measured if bad(p)]:
         worst = max(failing, key=lambda p: p.interval.low if highest else -p.interval.high)

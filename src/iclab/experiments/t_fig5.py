@@ -200,7 +200,7 @@ class Pruned(Experiment[PruningSettings]):
     def draw(self, rows: list[Row], settings: PruningSettings) -> Figure:
         """Draw the three panels."""
         with mpl.rc_context(style.RC):
-            figure = Figure(figsize=(12.4, 4.6), layout="constrained")
+            figure = Figure(figsize=(12.4, 4.8), layout="constrained")
             left, middle, right = figure.subplots(1, 3)
             rates, usual = sorted(settings.rates), settings.relevant_fraction
             for panel in (left, middle, right):
@@ -224,8 +224,8 @@ class Pruned(Experiment[PruningSettings]):
             for panel, what in ((left, "error"), (middle, "hinge loss"), (right, "error")):
                 panel.set_ylim(0, max(0.05, panel.get_ylim()[1]))
                 panel.set_ylabel(f"{what} out of domain")
-            for panel in (left, right):
-                panel.legend(loc="upper left")
+            figure.legend(*left.get_legend_handles_labels(), loc="outside lower left", ncols=5)
+            right.legend(loc="upper left")
             style.title(figure, self.id, self.title, rows, settings)
             return figure
 

@@ -86,5 +86,5 @@ class Classical(nn.Module):
         if self.neighbours:
             return KNeighborsClassifier(min(self.neighbours, examples), algorithm="brute")
         if self.learner == "logistic":
-            return LogisticRegression(C=self.penalty)
+            return LogisticRegression(C=self.penalty, max_iter=10_000)
         return SVC(C=self.penalty, kernel=self.learner.removeprefix("svm-"))
