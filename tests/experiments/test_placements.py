@@ -22,8 +22,11 @@ def store(tmp_path_factory):
     return Store(tmp_path_factory.mktemp("store"))
 
 
+TINY_GPT2 = {"gpt2_steps": 2, "gpt2_hidden": 8}
+
+
 def tiny(id_):
-    return find(id_).settings().quick().changed(**TINY)
+    return find(id_).settings().quick().changed(**TINY | (TINY_GPT2 if id_ == "T-fig3" else {}))
 
 
 @pytest.mark.parametrize("id_", experiments())

@@ -1,13 +1,16 @@
-"""T-fig3: its mixtures, and the logic of its claims."""
+"""T-fig3: its mixtures, its two models, and the logic of its claims."""
 
 import numpy as np
 import pytest
 
 from iclab.experiments import find
-from iclab.experiments.t_fig3 import LONGEST, ShiftSettings
+from iclab.experiments.settings import LARGEST_SUM
+from iclab.experiments.t_fig3 import ShiftSettings
 
 FIGURE = find("T-fig3")
-SETTINGS = ShiftSettings(seeds=4, sums=(0.0, 1.0, 1.28), test_fractions=(0.4, 0.8), lengths=(5, 20))
+SETTINGS = ShiftSettings(
+    seeds=4, models=("softmax-mlp",), sums=(0.0, 1.0, 1.28), test_fractions=(0.4, 0.8), lengths=(5, 20)
+)
 
 
 @pytest.mark.parametrize("total", ShiftSettings().sums)
@@ -23,38 +26,66 @@ def test_mixtures_are_the_papers(total):
 
 
 def test_the_largest_sum_is_the_papers():
-    a, b = SETTINGS.out_of_domain(LONGEST).relevant_mixtures[0][4:]
+    a, b = SETTINGS.out_of_domain(LARGEST_SUM).relevant_mixtures[0][4:]
     assert (round(a, 2), round(b, 2)) == (0.64, 0.64)  # T §5.2: a = b = 0.64
     with pytest.raises(ValueError, match="sums"):
         ShiftSettings(sums=(1.5,))
 
 
-def verdicts(sums, small, large):
-    rows = [
-        {"panel": "sum", "sum": total, "fraction": None, "length": None, "domain": "out", "error": error}
-        for total, error in sums.items()
-    ]
+def test_each_model_is_trained_as_the_paper_says_and_tested_on_what_it_has_not_seen():
+    mlp, gpt2 = (ShiftSettings().training_of(name) for name in ("softmax-mlp", "gpt2"))
+    assert (len(mlp.prompts.pairs), len(gpt2.prompts.pairs)) == (6, 24)  # U = 1 and U = 4
+    assert (gpt2.model.options["layers"], gpt2.model.options["heads"], gpt2.recipe.optimizer) == (3, 2, "adamw")
+    assert mlp.prompts.but(tasks="all") == gpt2.prompts.but(tasks="all")  # the rest is shared
+    for condition in FIGURE.conditions(ShiftSettings(seeds=1)):
+        trained = condition.cell.training.training.prompts.pairs.tolist()
+        if condition.columns["domain"] == "in":
+            assert not [pair for pair in condition.cell.prompts.pairs.tolist() if pair in trained]
+        else:
+            assert condition.cell.prompts.relevant == 3
+
+
+def verdicts(sums=((0.0, 0.1), (1.0, 0.002), (1.28, 0.001)), small=0.2, large=0.01, unseen=0.001, mass=0.9, odd=None):
+    columns = dict.fromkeys(("sum", "fraction", "length"))
+    rows = [{"panel": "sum", "sum": total, "domain": "out", "error": error} for total, error in sums]
     rows += [
-        {"panel": "length", "sum": None, "fraction": fraction, "length": length, "domain": domain, "error": error}
+        {"panel": "length", "fraction": fraction, "length": length, "domain": domain, "error": error}
         for domain in ("in", "out")
         for fraction, error in ((0.4, small), (0.8, large))
         for length in (5, 20)
     ]
+    rows.append({"panel": "unseen", "domain": "in", "error": unseen})
     rows = [
-        row | {"seed": seed, "prompts": 40_000, "error": row["error"] * (1 + 0.01 * seed)}
+        {**columns, **row, "seed": seed, "prompts": 40_000, "error": row["error"] * (1 + 0.01 * seed)}
         for row in rows
         for seed in range(4)
     ]
-    return {claim.id.removeprefix("T-fig3."): claim.verdict(rows)["verdict"] for claim in FIGURE.claims(SETTINGS)}
+    for row in rows:
+        if odd is not None and (row["panel"], row["sum"], row["seed"]) == ("sum", 1.0, 3):
+            row["error"] = odd
+        row |= {"probe": "error", "right": round(row["prompts"] * (1 - row["error"]))}
+    inside = {**columns, "panel": "inside", "domain": "out", "probe": "attention", "layer": 1}
+    rows += [{**inside, "seed": seed, "same": mass + 0.001 * seed} for seed in range(4)]
+    rows = [{"model": "softmax-mlp", "diverged": False, **row} for row in rows]
+    found = {claim.id: claim.verdict(rows)["verdict"] for claim in FIGURE.claims(SETTINGS)}
+    assert all(id_.endswith(".softmax-mlp") for id_ in found)
+    return {id_.removeprefix("T-fig3.").removesuffix(".softmax-mlp"): verdict for id_, verdict in found.items()}
 
 
 def test_claims():
-    good = verdicts({0.0: 0.1, 1.0: 0.002, 1.28: 0.001}, small=0.2, large=0.01)
+    good = verdicts()
     assert set(good.values()) == {"holds"}
-    assert verdicts({0.0: 0.1, 1.0: 0.02, 1.28: 0.001}, 0.2, 0.01) == good | {"ood-small": "fails"}
-    assert verdicts({0.0: 0.002, 1.0: 0.002, 1.28: 0.001}, 0.2, 0.01) == good | {"ood-rises": "fails"}
-    assert verdicts({0.0: 0.1, 1.0: 0.002, 1.28: 0.001}, 0.01, 0.2) == good | {
-        "length.in": "fails",
-        "length.out": "fails",
-    }
-    assert verdicts({1.0: 0.002, 1.28: 0.001}, 0.2, 0.01)["ood-rises"] == "not run"
+    assert set(good) == {"ood-small", "ood-rises", "ood-every-seed", "unseen", "attention", "length.in", "length.out"}
+    bad = {"ood-small": "fails", "ood-every-seed": "fails"}
+    assert verdicts(((0.0, 0.1), (1.0, 0.02), (1.28, 0.001))) == good | bad
+    assert verdicts(((0.0, 0.002), (1.0, 0.002), (1.28, 0.001))) == good | {"ood-rises": "fails"}
+    assert verdicts(small=0.01, large=0.2) == good | {"length.in": "fails", "length.out": "fails"}
+    assert verdicts(unseen=0.02) == good | {"unseen": "fails"}
+    assert verdicts(mass=0.7) == good | {"attention": "fails"}
+    assert verdicts(((1.0, 0.002), (1.28, 0.001)))["ood-rises"] == "not run"
+
+
+def test_one_bad_seed_fails_what_is_said_of_every_seed():
+    found = verdicts(odd=0.02)
+    assert found["ood-every-seed"] == "fails"
+    assert found["ood-small"] == "undecided"  # the mean is small, but its interval is wide

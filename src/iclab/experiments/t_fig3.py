@@ -58,7 +58,7 @@ class ShiftSettings(NonlinearPaper):
     gpt2_heads: Annotated[int, Disclosed("T §5")] = 2
     gpt2_tasks: Annotated[TaskSet, Disclosed("U = 4 for GPT-2, T §5")] = Ring(steps=4)
     gpt2_hidden: Annotated[int, Chosen("the width is not said")] = 64
-    gpt2_init_scale: Annotated[float, Chosen("how tokens are read in is not said")] = 0.075
+    gpt2_init_scale: Annotated[float | None, Chosen("how tokens are read in is not said")] = None
     gpt2_weight_decay: Annotated[float, Chosen("AdamW's own")] = 0.01
     gpt2_step_size: Annotated[float, Chosen("of AdamW, not said")] = 0.001
     gpt2_batch_size: Annotated[int, Chosen("not said")] = 64

@@ -21,8 +21,8 @@ from iclab.probes import Row
 
 SMALL = 0.01
 """The paper does not say when a model is trained. Read as: its error on unseen tasks is below this, to the end."""
-LINEAR = 0.95
-"""Linear is read as: the mean over seeds of R² of a straight line through the points is above this."""
+LINEAR = 0.98
+"""Linear is read as: R² of a straight line through a seed's points is above this. At 0.95 a square would pass as well."""
 NEVER = "never trained at some α"
 POWERS = {"2/3": 2 / 3, "1": 1.0}
 TESTS = {"own": "tested on prompts of the same length", "long": "tested on long prompts"}
@@ -212,7 +212,7 @@ class Need(Experiment[NeedSettings]):
             right.set_ylabel("examples in a training prompt")
             right.set_ylim(bottom=0)
             right.set_title("C  length needed", fontweight="bold")
-            right.legend(loc="upper left")
+            right.legend(loc="lower right")
             style.title(figure, self.id, self.title, rows, settings)
             return figure
 

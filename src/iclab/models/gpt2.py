@@ -30,7 +30,7 @@ class GPT2(nn.Module):
         heads: heads of each.
         hidden: the width of the residual stream; a whole multiple of ``heads``.
         positions: the longest prompt it can take, the query included.
-        init_scale: the standard deviation of the weights that read tokens in; GPT-2's for its embedding of words.
+        init_scale: the standard deviation of the weights that read tokens in; by default as PyTorch draws them.
     """
 
     def __init__(
@@ -41,7 +41,7 @@ class GPT2(nn.Module):
         heads: int = 2,
         hidden: int = 64,
         positions: int = 256,
-        init_scale: float = 0.02,
+        init_scale: float | None = None,
     ) -> None:
         super().__init__()
         sizes = {"layers": layers, "heads": heads, "hidden": hidden, "positions": positions}
@@ -53,8 +53,9 @@ class GPT2(nn.Module):
         from transformers import GPT2Config, GPT2Model  # takes seconds: only for who asks for it
 
         self.readin = nn.Linear(width, hidden)
-        nn.init.normal_(self.readin.weight, std=init_scale)
-        nn.init.zeros_(self.readin.bias)
+        if init_scale is not None:
+            nn.init.normal_(self.readin.weight, std=init_scale)
+            nn.init.zeros_(self.readin.bias)
         words: dict[str, Any] = {"vocab_size": 1, "bos_token_id": 0, "eos_token_id": 0}  # has no place here
         dropout: dict[str, Any] = {"resid_pdrop": 0.0, "embd_pdrop": 0.0, "attn_pdrop": 0.0}
         shape: dict[str, Any] = {"n_layer": layers, "n_head": heads, "n_embd": hidden, "n_positions": positions}

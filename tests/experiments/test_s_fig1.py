@@ -1,0 +1,72 @@
+"""S-fig1: its data, and the logic of its claims."""
+
+import pytest
+
+from iclab.experiments import find
+from iclab.experiments.s_fig1 import SelectorSettings
+
+FIGURE = find("S-fig1")
+SETTINGS = SelectorSettings(seeds=3, noises=(0.0, 1.0), signals=(1.0, 0.5))
+
+
+def test_each_kind_is_trained_and_tested_on_its_own_data():
+    kinds = SETTINGS.kinds()
+    assert [(kind.noise, kind.signal) for kind in kinds] == [(0.0, 1.0), (1.0, 1.0), (0.0, 0.5)]
+    by_label = {kind.label: kind for kind in kinds}
+    for condition in FIGURE.conditions(SETTINGS):
+        kind, training = by_label[condition.columns["data"]], condition.cell.training.training
+        for prompts in (training.prompts, condition.cell.prompts):
+            assert (prompts.noise, prompts.signal) == (kind.noise, (kind.signal, 1.0))
+            assert prompts.label_norm == prompts.patterns.relevant_norm == 3.0  # ‖q‖ = β
+        assert training.model.options["init_scale"] < 0.1
+        assert condition.cell.at == condition.columns["step"]
+
+
+def verdicts(relevant=2.1, irrelevant=0.28, label=2.0, feature=0.1, ahead=0.9, key=None):
+    rows = []
+    for data in SETTINGS.kinds():
+        for seed in range(3):
+            wobble = 1 + 0.001 * seed
+            for step in (0, 600):
+                for matrix in ("query", "key"):
+                    for kind, end in (("relevant", relevant), ("irrelevant", irrelevant)):
+                        end = key if key and (matrix, kind) == ("key", "relevant") else end
+                        row = {"probe": "norms", "matrix": matrix, "kind": kind, "length": end if step else 0.27}
+                        rows.append({**row, "data": data.label, "step": step, "seed": seed, "diverged": False})
+                parts = {
+                    f"{name}_by_{cut}": value * wobble
+                    for cut in ("source", "place")
+                    for name, value in (("label", label), ("feature", feature), ("ahead", ahead))
+                }
+                rows.append({"probe": "parts", "data": data.label, "step": step, "seed": seed, **parts})
+    for row in rows:
+        row.setdefault("diverged", False)
+    found = {claim.id: claim.verdict(rows)["verdict"] for claim in FIGURE.claims(SETTINGS)}
+    assert len(found) == 6 * 3
+    kinds = [f".{data.noise:g}-{data.signal:g}" for data in SETTINGS.kinds()]
+    names = {id_.removeprefix("S-fig1.").removesuffix(kinds[0]) for id_ in found if id_.endswith(kinds[0])}
+    return {name: {found[f"S-fig1.{name}{kind}"] for kind in kinds} for name in names}
+
+
+@pytest.mark.parametrize(
+    ("changes", "failing"),
+    [
+        ({}, set()),
+        ({"relevant": 1.5}, {"relevant"}),
+        ({"key": 1.5}, {"relevant"}),  # both must grow
+        ({"irrelevant": 0.5}, {"irrelevant"}),
+        ({"feature": 2.5}, {"label-part.source", "label-part.place"}),
+        ({"ahead": 0.1}, {"fraction.source", "fraction.place"}),
+    ],
+)
+def test_claims(changes, failing):
+    found = verdicts(**changes)
+    assert {name for name, all_ in found.items() if all_ == {"fails"}} == failing
+    assert all(all_ == {"holds"} for name, all_ in found.items() if name not in failing)
+
+
+def test_the_theorems_bounds_are_kept():
+    with pytest.raises(ValueError, match=r"less than 0\.1"):
+        SETTINGS.changed(init_scale=0.2)
+    with pytest.raises(ValueError, match="greater than or equal to 0"):
+        SETTINGS.changed(noises=(-1.0,))
