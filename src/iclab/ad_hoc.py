@@ -11,7 +11,7 @@ from pydantic import Field
 
 from iclab.description import Description
 from iclab.engines import Recipe, Trained, Training, warn_beyond_theory
-from iclab.lab import MeasurementCell, Store, TrainingCell, groups, run
+from iclab.lab import MeasurementCell, Store, TrainingCell, run
 from iclab.models import Model
 from iclab.probes import Proportion, Pruning
 from iclab.prompts import Prompts
@@ -74,7 +74,7 @@ def carry_out(request: Request, store: Store, workers: int, save: Path | None) -
     started = time.perf_counter()
     training = request.training()
     warn_beyond_theory(training)
-    trainings = [TrainingCell(training=training, group=group) for group in groups(request.seeds)]
+    trainings = TrainingCell.groups(training, request.seeds)
     tests = request.test or {"as trained": request.prompts}
     cells = {
         (name, probe): [

@@ -12,9 +12,8 @@ import torch
 from iclab.description import InputError
 from iclab.engines import Recipe, Trained, Training, answers, stacking_obstacle, warn_beyond_theory, weights
 from iclab.engines import train as train_seeds
-from iclab.lab import GROUP
 from iclab.lab.progress import Watch
-from iclab.models import Answer, Model, combine
+from iclab.models import GROUP, Answer, Model, combine
 from iclab.probes import Proportion, Pruning, Row, measure
 from iclab.prompts import PromptBatch, Prompts
 
@@ -39,8 +38,8 @@ def train(
             prompts (batch, length + 1, width) to outputs (batch,).
         prompts: what to train on.
         recipe: loss, optimiser, steps, batch size.
-        seeds: how many (0 … seeds − 1), or which. Seeds are trained in fixed groups of eight, so that a seed's
-            result does not depend on the others asked for.
+        seeds: how many (0 … seeds − 1), or which. Seeds are trained in fixed groups, mostly of eight, so that
+            a seed's result does not depend on the others asked for.
         engine: ``fused`` is some thirty times faster and applies to ``mamba`` and ``linear`` under SGD; ``auto`` takes
             it where it applies.
         dtype: ``float32`` or ``float64``.
@@ -73,8 +72,8 @@ def train(
     elif stacking_obstacle(training):  # the same, one by one
         groups = [(seed,) for seed in asked]
     else:
-        numbers = sorted({seed // GROUP for seed in asked})
-        groups = [tuple(range(GROUP * g, GROUP * (g + 1))) for g in numbers]
+        size = training.model.group
+        groups = [tuple(range(size * g, size * (g + 1))) for g in sorted({seed // size for seed in asked})]
     work = sum(map(len, groups)) * training.recipe.steps * training.recipe.batch_size
     with Watch(training.model.label, len(groups), work, quiet=not progress) as watch:
         parts = []

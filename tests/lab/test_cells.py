@@ -17,8 +17,8 @@ from lab_helpers import DESCRIPTION, PROMPTS, RECIPE, TRAIN_PROMPTS, TRAINING, m
 from pydantic import ValidationError
 
 from iclab.description import Code
-from iclab.lab import GROUP, MeasurementCell, TrainingCell, groups
-from iclab.models import Model
+from iclab.lab import MeasurementCell, TrainingCell
+from iclab.models import GROUP, Model
 from iclab.prompts import PAPER_MIXTURES, Outliers, Patterns, Prompts, Ring
 
 OPTIONS = f"{TRAINING}.model.options"
@@ -365,9 +365,13 @@ def test_cells_are_frozen():
 
 @pytest.mark.parametrize("seeds, expected", [(1, [0]), (GROUP, [0]), (GROUP + 1, [0, 1]), (3 * GROUP, [0, 1, 2])])
 def test_groups_cover_the_seeds_and_no_more(seeds: int, expected: list[int]):
-    assert list(groups(seeds)) == expected
-    covered = [s for g in groups(seeds) for s in measurement({"training.group": g}).training.seeds]
-    assert covered[:seeds] == list(range(seeds))
+    training = measurement().training.training
+    cells = TrainingCell.groups(training, seeds)
+    assert [cell.group for cell in cells] == expected
+    assert [seed for cell in cells for seed in cell.seeds][:seeds] == list(range(seeds))
+    small = TrainingCell.groups(training.but(model={"name": "classical"}, engine="auto"), seeds)  # of four
+    assert [seed for cell in small for seed in cell.seeds][:seeds] == list(range(seeds))
+    assert len(small) == -(-seeds // 4)
 
 
 def test_a_changed_helper_module_changes_the_hash(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):

@@ -16,7 +16,7 @@ from iclab.description import InputError
 from iclab.engines import Training
 from iclab.experiments.claims import Claim
 from iclab.experiments.settings import Settings
-from iclab.lab import MeasurementCell, Store, TrainingCell, groups
+from iclab.lab import MeasurementCell, Store, TrainingCell
 from iclab.probes import Row
 
 S = TypeVar("S", bound=Settings)
@@ -35,8 +35,8 @@ def in_groups(
 ) -> list[Condition]:
     """One measurement of one training, for every group of seeds there is to be."""
     return [
-        Condition(columns, MeasurementCell(training=TrainingCell(training=training, group=group), **measurement))
-        for group in groups(settings.seeds)
+        Condition(columns, MeasurementCell(training=cell, **measurement))
+        for cell in TrainingCell.groups(training, settings.seeds)
     ]
 
 

@@ -16,7 +16,7 @@ from iclab.experiments.claims import Claim, Judge, Point, every_above, every_bel
 from iclab.experiments.experiment import Condition, Experiment
 from iclab.experiments.rows import error_points, errors, paired_point, proportion
 from iclab.experiments.settings import Chosen, Disclosed, MambaPaper
-from iclab.lab import MeasurementCell, TrainingCell, groups
+from iclab.lab import MeasurementCell, TrainingCell
 from iclab.probes import Interval, Row
 from iclab.theory.outliers import all_outliers, linear_outlier_bound, mamba_outlier_bound
 
@@ -98,8 +98,7 @@ class OutlierFraction(Experiment[FigureSettings]):
                 recipe=settings.recipe(model),
                 engine=settings.engine,
             )
-            for group in groups(settings.seeds):
-                cell = TrainingCell(training=training, group=group)
+            for cell in TrainingCell.groups(training, settings.seeds):
                 for rule in settings.label_rules:
                     for fraction in settings.outlier_fractions:
                         columns = {

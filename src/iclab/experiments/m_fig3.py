@@ -15,7 +15,7 @@ from iclab.experiments.claims import BySeed, Claim, every_above, judged, mean_po
 from iclab.experiments.experiment import Condition, Experiment
 from iclab.experiments.rows import difference, lost
 from iclab.experiments.settings import Chosen, DeepMambaPaper
-from iclab.lab import MeasurementCell, TrainingCell, groups
+from iclab.lab import MeasurementCell, TrainingCell
 from iclab.probes import Row
 
 SAME, OTHER = "#0072B2", "#8a8a8a"
@@ -44,14 +44,14 @@ class AttentionOverTraining(Experiment[AttentionSettings]):
             Condition(
                 {"step": step},
                 MeasurementCell(
-                    training=TrainingCell(training=training, group=group),
+                    training=cell,
                     probe="attention",
                     prompts=settings.placed("random"),
                     count=settings.test_prompts,
                     at=step,
                 ),
             )
-            for group in groups(settings.seeds)
+            for cell in TrainingCell.groups(training, settings.seeds)
             for step in training.recipe.kept
         ]
 

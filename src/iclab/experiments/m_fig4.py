@@ -19,7 +19,7 @@ from iclab.experiments.claims import BySeed, Claim, every_above, every_below, ju
 from iclab.experiments.experiment import Condition, Experiment
 from iclab.experiments.rows import difference, lost
 from iclab.experiments.settings import Chosen, DeepMambaPaper, Disclosed
-from iclab.lab import MeasurementCell, TrainingCell, groups
+from iclab.lab import MeasurementCell, TrainingCell
 from iclab.models import Model
 from iclab.probes import Row
 
@@ -85,7 +85,7 @@ class GatesByDistance(Experiment[GateSettings]):
             Condition(
                 {"stage": stage},
                 MeasurementCell(
-                    training=TrainingCell(training=training, group=group),
+                    training=cell,
                     probe="gates",
                     prompts=settings.placed("random"),
                     count=settings.test_prompts,
@@ -93,7 +93,7 @@ class GatesByDistance(Experiment[GateSettings]):
                 ),
             )
             for stage, (training, at) in stages.items()
-            for group in groups(settings.seeds)
+            for cell in TrainingCell.groups(training, settings.seeds)
         ]
 
     def claims(self, settings: GateSettings) -> list[Claim]:

@@ -22,7 +22,7 @@ from iclab.experiments.claims import Judge, Point, every_above, every_within, ju
 from iclab.experiments.experiment import Condition, Experiment
 from iclab.experiments.rows import errors, paired_point, proportion
 from iclab.experiments.settings import PLACEMENTS, DeepMambaPaper
-from iclab.lab import MeasurementCell, TrainingCell, groups
+from iclab.lab import MeasurementCell, TrainingCell
 from iclab.probes import Interval, Row
 
 D = TypeVar("D", bound=DeepMambaPaper)
@@ -70,8 +70,7 @@ class PlacementTable(Experiment[D]):
             for number, model in enumerate(covered):
                 training = chosen.training(model)
                 last = training.prompts_at(training.recipe.steps)
-                for group in groups(chosen.seeds):
-                    cell = TrainingCell(training=training, group=group)
+                for cell in TrainingCell.groups(training, chosen.seeds):
                     wanted: list[tuple[str, str, str, int | None]]
                     wanted = [("trained", place, "error", None) for place in PLACEMENTS]
                     if column.yardsticks:

@@ -22,7 +22,7 @@ from iclab.probes import Row
 SMALL = 0.01
 """The paper does not say when a model is trained. Read as: its error on unseen tasks is below this, to the end."""
 LINEAR = 0.98
-"""Linear is read as: R² of a straight line through a seed's points is above this. At 0.95 a square would pass as well."""
+"""Linear is read as: R² of a straight line through a seed's points is above this. At 0.95 a square passes as well."""
 NEVER = "never trained at some α"
 POWERS = {"2/3": 2 / 3, "1": 1.0}
 TESTS = {"own": "tested on prompts of the same length", "long": "tested on long prompts"}

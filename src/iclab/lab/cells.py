@@ -12,11 +12,9 @@ from pydantic import Field, model_validator
 from iclab import engines, models, probes, prompts
 from iclab.description import Code, Description
 from iclab.engines import Training
+from iclab.models import GROUP
 from iclab.probes import PROBES, Pruning
 from iclab.prompts import Prompts
-
-GROUP = 8
-"""Seeds are trained in fixed groups 8g … 8g + 7, so that no result depends on which other seeds were asked for."""
 
 
 class TrainingCell(Description):
@@ -24,11 +22,18 @@ class TrainingCell(Description):
 
     training: Training
     group: Annotated[int, Field(ge=0, lt=2**32 // GROUP)] = 0
+    """Seeds are trained in fixed groups, such as 8g … 8g + 7, so that none depends on which others were asked for."""
 
     @property
     def seeds(self) -> tuple[int, ...]:
         """The seeds of this group."""
-        return tuple(range(self.group * GROUP, (self.group + 1) * GROUP))
+        size = self.training.model.group
+        return tuple(range(self.group * size, (self.group + 1) * size))
+
+    @classmethod
+    def groups(cls, training: Training, seeds: int) -> list[TrainingCell]:
+        """Return the cells that hold seeds 0 … seeds − 1."""
+        return [cls(training=training, group=group) for group in range(-(-seeds // training.model.group))]
 
     @property
     def hash(self) -> str:
@@ -39,7 +44,7 @@ class TrainingCell(Description):
     @property
     def work(self) -> int:
         """How many prompts it takes."""
-        return self.training.recipe.steps * self.training.recipe.batch_size * GROUP
+        return self.training.recipe.steps * self.training.recipe.batch_size * len(self.seeds)
 
 
 class MeasurementCell(Description):
@@ -84,15 +89,10 @@ class MeasurementCell(Description):
     @property
     def work(self) -> int:
         """How many prompts it takes."""
-        return self.count * GROUP
+        return self.count * len(self.training.seeds)
 
 
 Cell = TrainingCell | MeasurementCell
-
-
-def groups(seeds: int) -> range:
-    """Return the groups that hold seeds 0 … seeds − 1."""
-    return range(-(-seeds // GROUP))
 
 
 def unshippable(value: object) -> list[Code]:

@@ -24,6 +24,9 @@ from iclab.models.softmax_mlp import SoftmaxMLP
 VERSION = 1
 """Part of every cell's hash: bump it when the same weights give another output, or start elsewhere."""
 
+GROUP = 8
+"""How many seeds are trained together, unless a built-in class has another number: its ``group``."""
+
 MODELS: dict[str, type[nn.Module]] = {
     "mamba": Mamba,
     "linear": Linear,
@@ -101,6 +104,11 @@ class Model(Description):
         return self.name if isinstance(self.name, str) else self.name.path.rpartition(":")[2]
 
     @property
+    def group(self) -> int:
+        """How many seeds are trained together."""
+        return getattr(MODELS[self.name], "group", GROUP) if isinstance(self.name, str) else GROUP
+
+    @property
     def gating(self) -> str:
         """How a built-in model gates, as the fused engine needs to know; empty where there is no fused form."""
         return getattr(MODELS[self.name], "gating", "") if isinstance(self.name, str) else ""
@@ -139,6 +147,7 @@ def _factory(name: str | Code) -> Any:
 
 __all__ = [
     "GPT2",
+    "GROUP",
     "MODELS",
     "VERSION",
     "Answer",

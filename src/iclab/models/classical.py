@@ -37,6 +37,7 @@ class Classical(nn.Module):
     """
 
     stacks = False  # scikit-learn sees one prompt of one seed at a time
+    group = 4
 
     def __init__(
         self,
