@@ -62,7 +62,7 @@ class ShiftSettings(NonlinearPaper):
     gpt2_weight_decay: Annotated[float, Chosen("AdamW's own")] = 0.01
     gpt2_step_size: Annotated[float, Chosen("of AdamW, not said")] = 0.001
     gpt2_batch_size: Annotated[int, Chosen("not said")] = 64
-    gpt2_steps: Annotated[int, Chosen("not said")] = 400
+    gpt2_steps: Annotated[int, Chosen("not said")] = 1_600
 
     def quick(self) -> Self:
         """Return the quick edition: fewer points and prompts."""
@@ -73,6 +73,7 @@ class ShiftSettings(NonlinearPaper):
                 sums=tuple(s for s in self.sums if s in (-1.28, 0.0, 0.5, 1.0, 1.28)) or self.sums,
                 lengths=tuple(n for n in self.lengths if n in (5, 10, 20)) or self.lengths,
                 test_prompts=min(self.test_prompts, 1_000),
+                gpt2_steps=min(self.gpt2_steps, 400),
             )
         )
 
