@@ -5,7 +5,7 @@ import json
 import pytest
 
 from iclab import bench as room
-from iclab.bench import layers
+from iclab.bench import ensembles
 from iclab.bench.loops import torch_loop
 
 FAKE = {"fused": 0.01, "reference": 0.5}
@@ -16,7 +16,7 @@ def quick(monkeypatch):
     monkeypatch.setattr(room, "seconds", lambda engine, threads=1, **sizes: FAKE[engine] / threads)
     monkeypatch.setattr(room, "torch_loop", lambda *arguments: 2.0)
     monkeypatch.setattr(room, "jax_loop", lambda *arguments: lambda: 4.0)
-    monkeypatch.setattr(room, "deep", lambda threads, tell: {"rows": [], "ratios": {"deep_stacked_vs_loop": 3.0}})
+    monkeypatch.setattr(room, "stacking", lambda threads, tell: {"rows": [], "ratios": {"deep_stacked_vs_loop": 3.0}})
     monkeypatch.setattr(room, "stages", lambda training: {"forward": 1.0})
 
 
@@ -45,17 +45,21 @@ def test_the_loop_it_compares_with_runs():
     assert torch_loop("linear", room.PROMPTS, batch=8, steps=3, rate=0.05, draw=False) > 0
 
 
-def test_rates_of_deep_models_are_compared_within_one_run(monkeypatch):
-    monkeypatch.setattr(layers, "in_processes", lambda seeds, processes, times: 4.0 / processes)
-    monkeypatch.setattr(layers, "one_by_one", lambda form, threads, times: {"parallel": 1.0, "recurrence": 8.0}[form])
-    result = json.loads(json.dumps(layers.deep(2)))
-    assert result["ratios"]["deep_stacked_vs_loop"] == pytest.approx(10 / 2.0)
-    assert result["ratios"]["deep_stacked_vs_recurrence"] == pytest.approx(10 / 2.0 * 8)
-    assert result["ratios"]["deep_processes"] == pytest.approx(2.0)
+def test_rates_of_stacked_seeds_are_compared_within_one_run(monkeypatch):
+    monkeypatch.setattr(ensembles, "in_processes", lambda case, seeds, processes, times: 4.0 / processes)
+    slow = {"loop": 1.0, "recurrence": 8.0}
+    monkeypatch.setattr(ensembles, "one_by_one", lambda case, loop, threads, times: slow[loop])
+    result = json.loads(json.dumps(ensembles.stacking(2)))
+    ratios = result["ratios"]
+    assert ratios["deep_stacked_vs_loop"] == ratios["mlp_stacked_vs_loop"] == pytest.approx(10 / 2.0)
+    assert ratios["deep_stacked_vs_recurrence"] == pytest.approx(10 / 2.0 * 8)
+    assert ratios["deep_processes"] == ratios["mlp_processes"] == pytest.approx(2.0)
+    assert {row["model"] for row in result["rows"]} == {case.name for case in ensembles.CASES.values()}
 
 
-def test_the_deep_models_it_compares_run(monkeypatch):
-    monkeypatch.setattr(layers, "STEPS", 2)
-    assert layers.stacked((0, 1), steps=2) > 0
-    assert layers.one_by_one("parallel", 1, 1) > 0
-    assert layers.one_by_one("recurrence", 1, 1) > 0
+@pytest.mark.parametrize("case", ensembles.CASES)
+def test_the_models_it_compares_run(monkeypatch, case):
+    monkeypatch.setattr(ensembles, "STEPS", 2)
+    assert ensembles.stacked(case, (0, 1)) > 0
+    for loop in ensembles.CASES[case].loops:
+        assert ensembles.one_by_one(case, loop, 1, 1) > 0

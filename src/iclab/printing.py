@@ -162,10 +162,10 @@ def print_bench(result: dict[str, Any]) -> None:
         table.add_row(row["name"], row["model"], str(row["seeds"]), str(row["threads"]), drawing, rate)
     console.print(table)
     console.print()
-    table = _table("three layers of Mamba", "seeds", "processes", "threads each", "prompts/s")
-    for row in result["deep"]:
-        rate = f"{row['prompts_per_second']:,.0f}"
-        table.add_row(row["name"], str(row["seeds"]), str(row["processes"]), str(row["threads"]), rate)
+    table = _table("reference engine", "how", "seeds", "processes", "threads each", "prompts/s")
+    for row in result["stacked"]:
+        rate, sizes = f"{row['prompts_per_second']:,.0f}", (row["seeds"], row["processes"], row["threads"])
+        table.add_row(row["model"], row["name"], *map(str, sizes), rate)
     console.print(table)
     console.print()
     for name, ratio in result["ratios"].items():

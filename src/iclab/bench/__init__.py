@@ -13,7 +13,7 @@ from typing import Any
 
 import torch
 
-from iclab.bench.layers import deep
+from iclab.bench.ensembles import stacking
 from iclab.bench.loops import jax_loop, torch_loop
 from iclab.bench.stages import stages
 from iclab.engines import Recipe, Training, train
@@ -87,11 +87,11 @@ def bench(threads: int | None = None, tell: Callable[[str], None] = lambda text:
             add("fused", model, 8, used, STEPS * BATCH * 8, took)
         if importlib.util.find_spec("jax"):
             add("jax", model, 8, threads, 100 * BATCH * 8, best_of(3, jax_loop(model, PROMPTS, BATCH, 100, rate, 8)))
-    layers = deep(threads, tell)
+    stacked = stacking(threads, tell)
     return {
         "rows": rows,
-        "deep": layers["rows"],
-        "ratios": _ratios(rows, threads) | layers["ratios"],
+        "stacked": stacked["rows"],
+        "ratios": _ratios(rows, threads) | stacked["ratios"],
         "growth": growth(threads, tell),
         "nanoseconds_per_prompt": {
             m: stages(_training("fused", m, PROMPTS, BATCH, STEPS)) for m in ("mamba", "linear")

@@ -1,6 +1,6 @@
 """What iclab is compared with: the training loops people write for this problem today.
 
-Both draw M's prompts as dense vectors and train by automatic differentiation.
+Both draw prompts as dense vectors and train by automatic differentiation.
 """
 
 from __future__ import annotations
@@ -33,23 +33,34 @@ def torch_loop(
     patterns, length = prompts.patterns, prompts.context_length
     vectors = torch.tensor(patterns.basis(0).vectors, dtype=torch.float32)
     mu, nu, v = vectors.split([patterns.relevant, patterns.irrelevant, patterns.outlier])
+    label = torch.zeros(prompts.label_width)
+    label[0] = prompts.label_norm
     pairs = torch.from_numpy(prompts.pairs).long()
 
     def sample() -> tuple[torch.Tensor, torch.Tensor]:
         task = pairs[torch.randint(len(pairs), (batch,))]
         side = torch.randint(2, (batch, length + 1))
         kappa = (2 * torch.rand(batch, length + 1, 1) - 1) * prompts.irrelevant_scale
-        x = mu[task.gather(1, side)] + kappa * nu[torch.randint(len(nu), (batch, length + 1))]
-        y = 1.0 - 2.0 * side
-        outlier = torch.rand(batch, length) < prompts.outliers.fraction
-        shift = prompts.outliers.scale * v[torch.randint(len(v), (batch, length))]
-        x[:, :-1] += outlier.unsqueeze(-1) * shift
+        pattern, y = task.gather(1, side), 1.0 - 2.0 * side
+        if prompts.relevant_fraction < 1:  # T: some examples carry another pattern, with a random label
+            stray = torch.rand(batch, length) >= prompts.relevant_fraction
+            shuffled = torch.rand(batch, length, len(mu)).scatter(2, task[:, None].expand(-1, length, -1), -1.0)
+            pattern[:, :-1] = torch.where(stray, shuffled.argmax(-1), pattern[:, :-1])
+            y[:, :-1] = torch.where(stray, 1.0 - 2.0 * torch.randint(2, (batch, length)), y[:, :-1])
+        x = mu[pattern] + kappa * nu[torch.randint(len(nu), (batch, length + 1))]
+        if len(v):  # M: some are corrupted
+            outlier = torch.rand(batch, length) < prompts.outliers.fraction
+            shift = prompts.outliers.scale * v[torch.randint(len(v), (batch, length))]
+            x[:, :-1] += outlier.unsqueeze(-1) * shift
+            y[:, :-1] = torch.where(outlier, 1.0 - 2.0 * torch.randint(2, (batch, length)), y[:, :-1])
         z = y[:, -1].clone()
-        y[:, :-1] = torch.where(outlier, 1.0 - 2.0 * torch.randint(2, (batch, length)), y[:, :-1])
         y[:, -1] = 0.0
-        return torch.cat([x, y.unsqueeze(-1)], dim=-1), z
+        return torch.cat([x, y.unsqueeze(-1) * label], dim=-1), z
 
-    network: Any = MODELS[model](width=patterns.dimension + 1, **options or {})
+    sizes: dict[str, Any] = {"width": patterns.dimension + prompts.label_width}
+    if prompts.label_width > 1:
+        sizes["label_width"] = prompts.label_width
+    network: Any = MODELS[model](**sizes, **options or {})
     optimizer = torch.optim.SGD(network.parameters(), lr=rate)
     fixed = sample()
     for warm in (True, False):
