@@ -96,7 +96,7 @@ def carry_out(request: Request, store: Store, workers: int, save: Path | None) -
     for (name, probe), listed in cells.items():
         rows = [row for cell in listed for row in store.load_rows(cell) if row["seed"] < request.seeds]
         entry: dict[str, Any] = {"test": name, "probe": probe, "rows": rows}
-        if probe in ("error", "vote"):
+        if probe in ("error", "vote", "attended"):
             p = Proportion.of([row.get("error") for row in rows], request.test_prompts)
             entry |= {
                 "error": p.mean,

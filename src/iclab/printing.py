@@ -92,7 +92,7 @@ def print_training(result: dict[str, Any]) -> None:
     console = _console()
     console.print(f"{result['model']}, {result['seeds']} seeds, {result['seconds']:.1f} s")
     for entry in result["measurements"]:
-        if entry["probe"] in ("error", "vote"):
+        if entry["probe"] in ("error", "vote", "attended"):
             mean = "none" if entry["error"] is None else f"{entry['error']:.4f}"
             seed, prompt = entry["seed_interval"], entry["prompt_interval"]
             console.print(

@@ -45,7 +45,9 @@ def test_each_model_is_trained_as_the_paper_says_and_tested_on_what_it_has_not_s
             assert condition.cell.prompts.relevant == 3
 
 
-def verdicts(sums=((0.0, 0.1), (1.0, 0.002), (1.28, 0.001)), small=0.2, large=0.01, unseen=0.001, mass=0.9, odd=None):
+def verdicts(
+    sums=((0.0, 0.1), (1.0, 0.002), (1.28, 0.001)), small=0.2, large=0.01, unseen=0.001, mass=0.9, leak=0.0, odd=None
+):
     columns = dict.fromkeys(("sum", "fraction", "length"))
     rows = [{"panel": "sum", "sum": total, "domain": "out", "error": error} for total, error in sums]
     rows += [
@@ -66,22 +68,30 @@ def verdicts(sums=((0.0, 0.1), (1.0, 0.002), (1.28, 0.001)), small=0.2, large=0.
         row |= {"probe": "error", "right": round(row["prompts"] * (1 - row["error"]))}
     inside = {**columns, "panel": "inside", "domain": "out", "probe": "attention", "layer": 1}
     rows += [{**inside, "seed": seed, "same": mass + 0.001 * seed} for seed in range(4)]
-    rows = [{"model": "softmax-mlp", "diverged": False, **row} for row in rows]
+    rows = [{"model": "softmax-mlp", "tasks": "ring:1", "diverged": False, **row} for row in rows]
+    rows += [
+        {**row, "probe": "attended", "error": row["error"] + leak}
+        for row in rows
+        if row["panel"] == "sum" and row["probe"] == "error"
+    ]
+    rows += [{**row, "tasks": "ring:2", "error": 0.5} for row in rows if row["panel"] == "sum"]  # which no claim reads
     found = {claim.id: claim.verdict(rows)["verdict"] for claim in FIGURE.claims(SETTINGS)}
-    assert all(id_.endswith(".softmax-mlp") for id_ in found)
+    assert all(id_.endswith(".softmax-mlp") for id_ in found if id_ != "T-fig3.leak")
     return {id_.removeprefix("T-fig3.").removesuffix(".softmax-mlp"): verdict for id_, verdict in found.items()}
 
 
 def test_claims():
     good = verdicts()
     assert set(good.values()) == {"holds"}
-    assert set(good) == {"ood-small", "ood-rises", "ood-every-seed", "unseen", "attention", "length.in", "length.out"}
+    said = {"ood-small", "ood-rises", "ood-every-seed", "unseen", "attention", "length.in", "length.out", "leak"}
+    assert set(good) == said
     bad = {"ood-small": "fails", "ood-every-seed": "fails"}
     assert verdicts(((0.0, 0.1), (1.0, 0.02), (1.28, 0.001))) == good | bad
     assert verdicts(((0.0, 0.002), (1.0, 0.002), (1.28, 0.001))) == good | {"ood-rises": "fails"}
     assert verdicts(small=0.01, large=0.2) == good | {"length.in": "fails", "length.out": "fails"}
     assert verdicts(unseen=0.02) == good | {"unseen": "fails"}
     assert verdicts(mass=0.7) == good | {"attention": "fails"}
+    assert verdicts(leak=0.02) == verdicts(leak=-0.02) == good | {"leak": "fails"}
     assert verdicts(((1.0, 0.002), (1.28, 0.001)))["ood-rises"] == "not run"
 
 

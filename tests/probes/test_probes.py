@@ -53,6 +53,19 @@ def test_error_and_hinge_are_those_of_the_margins():
         assert row["right"] + row["wrong"] + row["ties"] + row["nans"] == row["prompts"] == 700
 
 
+def test_a_vote_by_attention_weighs_the_labels_shown():
+    def forward(tokens):
+        scores = torch.arange(1.0, 7.0, dtype=tokens.dtype).expand(tokens.shape[0], -1)
+        return Answer(tokens[:, -1, :1], torch.stack([torch.zeros_like(scores), scores], 1))  # the last layer counts
+
+    run = run_of(forward)
+    batch, _ = run.answer(count=300)
+    margin = batch.target[..., 0] * (batch.labels[..., :-1, 0] * np.arange(1.0, 7.0)).sum(-1)
+    for row, expected in zip(run.measure("attended", count=300), margin, strict=True):
+        assert row["error"] == pytest.approx(np.mean(expected <= 0))
+        assert row["ties"] == np.sum(expected == 0)
+
+
 def test_attention_mass_is_split_by_pattern():
     def forward(tokens):
         scores = torch.arange(1.0, 7.0, dtype=tokens.dtype).expand(tokens.shape[0], -1)

@@ -13,7 +13,7 @@ from pydantic import Field
 
 from iclab.engines import Recipe, Training
 from iclab.experiments import style
-from iclab.experiments.claims import Claim, Point, every_above, every_below, judged, mean_point
+from iclab.experiments.claims import Claim, Point, every_above, every_below, every_within, judged, mean_point
 from iclab.experiments.experiment import Condition, Experiment, in_groups
 from iclab.experiments.rows import error_points, errors, mean_text, paired_point, proportion, seed_points, values
 from iclab.experiments.settings import LARGEST_SUM, Chosen, Different, Disclosed, NonlinearPaper
@@ -53,6 +53,11 @@ class ShiftSettings(NonlinearPaper):
     lengths: Annotated[
         tuple[Annotated[int, Field(ge=1)], ...], Field(min_length=1), Different, Chosen("l_ts, T Figure 3 b", grid=True)
     ] = (2, 5, 10, 20, 40)
+    more_tasks: Annotated[
+        tuple[TaskSet, ...],
+        Different,
+        Chosen("other training tasks for the one-layer model, beside the paper's U = 1", grid=True),
+    ] = (Ring(steps=2),)
     test_prompts: Annotated[int, Field(ge=1), Chosen("for each seed and point", grid=True)] = 4_000
     gpt2_layers: Annotated[int, Disclosed("T §5")] = 3
     gpt2_heads: Annotated[int, Disclosed("T §5")] = 2
@@ -117,7 +122,8 @@ class Shift(Experiment[ShiftSettings]):
     )
     reading = (
         "Above, the one-layer Transformer (2), of which the theorem speaks; below, GPT-2, of which the paper's figure "
-        "is. Left, the error on tasks of three mixtures of patterns, of which one has weights that sum to S1. Middle "
+        "is. Left, the error on tasks of three mixtures of patterns, of which one has weights that sum to S1; dashed, "
+        "what a vote weighted by the attention would get wrong, the MLP left out; and more training tasks. Middle "
         "and right, the error against the length of the context for several shares α' of examples that matter. Means "
         "over seeds; bands run from the lowest to the highest seed."
     )
@@ -127,12 +133,24 @@ class Shift(Experiment[ShiftSettings]):
         """One training a model; every point of its panels."""
         blank = dict.fromkeys(("panel", "sum", "fraction", "length", "domain"))
         found = []
+
+        def ask(training: Training, columns: dict[str, Any], probe: str, prompts: Prompts) -> None:
+            tasks = str(training.prompts.tasks)
+            where = {"model": training.model.label, "tasks": tasks, "probe": probe, **blank, **columns}
+            found.extend(
+                in_groups(settings, where, training, probe=probe, prompts=prompts, count=settings.test_prompts)
+            )
+
         for name in settings.models:
             training = settings.training_of(name)
             for columns, probe, prompts in _tests(settings.of_model(name)):
-                where = {"model": name, "probe": probe, **blank, **columns}
-                count = settings.test_prompts
-                found += in_groups(settings, where, training, probe=probe, prompts=prompts, count=count)
+                ask(training, columns, probe, prompts)
+        if "softmax-mlp" in settings.models:
+            for total in settings.sums:
+                columns, prompts = {"panel": "sum", "sum": total, "domain": "out"}, settings.out_of_domain(total)
+                ask(settings.training_of("softmax-mlp"), columns, "attended", prompts)
+                for tasks in settings.more_tasks:
+                    ask(settings.changed(train_tasks=tasks).training(), columns, "error", prompts)
         return found
 
     def claims(self, settings: ShiftSettings) -> list[Claim]:
@@ -189,38 +207,50 @@ class Shift(Experiment[ShiftSettings]):
                         judged(partial(_lengths, settings=settings, model=model, domain=domain), every_above, 0.0),
                     )
                 )
+        if "softmax-mlp" in settings.models:
+            claims.append(
+                Claim(
+                    "T-fig3.leak",
+                    "out of domain, errors come from attention that goes to other patterns (iclab's reading)",
+                    "error of the one-layer model − error of a vote weighted by its attention within ±0.01 at every S1",
+                    judged(partial(_leaks, settings=settings), every_within, -SMALL, SMALL),
+                )
+            )
         return claims
 
     def table(self, rows: list[Row], settings: ShiftSettings) -> list[dict[str, Any]]:
         """A line a point."""
         lines = []
 
-        def line(model: str, letter: str, domain: str, total: str, fraction: float, length: int, **where: Any) -> None:
-            p = proportion(rows, model=model, probe="error", **where)
+        def line(name: str, letter: str, domain: str, total: str, sizes: tuple[float, int], where: Row) -> None:
+            p = proportion(rows, probe="error", **where)
             lines.append(
                 {
-                    "model": model,
+                    "model": name,
                     "panel": letter,
                     "domain": domain,
                     "S1": total,
-                    "α'": f"{fraction:g}",
-                    "length": length,
+                    "α'": f"{sizes[0]:g}",
+                    "length": sizes[1],
                     "error": "–" if p is None else p.short(),
-                    "hinge loss": mean_text(rows, "hinge", model=model, probe="error", **where),
+                    "hinge loss": mean_text(rows, "hinge", probe="error", **where),
                 }
             )
 
         usual = (settings.relevant_fraction, settings.context_length)
         for model in settings.models:
-            line(model, "", "in", "", *usual, panel="unseen")
-            for total in settings.sums:
-                line(model, "a", "out", f"{total:g}", *usual, panel="sum", sum=total)
+            own = _own(settings, model)
+            line(model, "", "in", "", usual, {**own, "panel": "unseen"})
+            others = map(str, settings.more_tasks) if model == "softmax-mlp" else ()
+            for name, columns in ((model, own), *((f"{model}, {t}", {**own, "tasks": t}) for t in others)):
+                for total in settings.sums:
+                    line(name, "a", "out", f"{total:g}", usual, {**columns, "panel": "sum", "sum": total})
             for domain in DOMAINS:
+                text = f"{LARGEST_SUM:.2f}" if domain == "out" else ""
                 for fraction in settings.test_fractions:
                     for length in settings.lengths:
-                        where = {"domain": domain, "fraction": fraction, "length": length}
-                        text = f"{LARGEST_SUM:.2f}" if domain == "out" else ""
-                        line(model, "b", domain, text, fraction, length, panel="length", **where)
+                        where = {**own, "panel": "length", "domain": domain, "fraction": fraction, "length": length}
+                        line(model, "b", domain, text, (fraction, length), where)
         return lines
 
     def draw(self, rows: list[Row], settings: ShiftSettings) -> Figure:
@@ -231,7 +261,7 @@ class Shift(Experiment[ShiftSettings]):
             panels = figure.subplots(count, 3, squeeze=False)
             for model, (left, middle, right) in zip(settings.models, panels, strict=True):
                 mine = [row for row in rows if row["model"] == model and row["probe"] == "error"]
-                _draw_sums(left, mine, settings, model)
+                _draw_sums(left, [row for row in rows if row["model"] == model], settings, model)
                 for panel, (domain, name) in zip((middle, right), DOMAINS.items(), strict=True):
                     style.grid(panel)
                     for colour, fraction in zip(style.SERIES, settings.test_fractions, strict=False):
@@ -251,7 +281,21 @@ class Shift(Experiment[ShiftSettings]):
 def _draw_sums(axes: Axes, rows: list[Row], settings: ShiftSettings, model: str) -> None:
     style.grid(axes)
     sums = sorted(settings.sums)
-    style.curve(axes, sums, [errors(rows, panel="sum", sum=s) for s in sums], style.COLOURS[model])
+
+    def curve(probe: str, tasks: str, colour: str, label: str) -> None:
+        where = {"panel": "sum", "probe": probe, "tasks": tasks}
+        style.curve(axes, sums, [errors(rows, **where, sum=s) for s in sums], colour, label)
+
+    mine = str(settings.training_of(model).prompts.tasks)
+    curve("error", mine, style.COLOURS[model], f"trained on {mine}")
+    if model == "softmax-mlp":
+        for tasks, colour in zip(map(str, settings.more_tasks), style.SPARE, strict=False):
+            curve("error", tasks, colour, f"trained on {tasks}")
+        curve("attended", mine, style.INK, f"vote by attention, {mine}")
+        if len(axes.lines) > 1:
+            axes.lines[-1].set(linestyle="dashed", marker="")
+            axes.collections[-1].set_alpha(0.0)
+    axes.legend(fontsize=8, loc="upper right")
     axes.axvline(1.0, color=style.FAINT, linewidth=0.8, linestyle=(0, (1, 2)))
     axes.axhline(SMALL, **style.DASHED)
     axes.set_yscale("symlog", linthresh=SMALL)
@@ -284,17 +328,36 @@ def _list(sums: Sequence[float]) -> str:
 
 
 def _sums(settings: ShiftSettings, model: str, sums: Sequence[float]) -> Callable[[list[Row]], list[Point] | None]:
-    cells = [(f"S1 = {s:g}", {"model": model, "panel": "sum", "sum": s, "probe": "error"}) for s in sums]
+    own = _own(settings, model)
+    cells = [(f"S1 = {s:g}", {**own, "panel": "sum", "sum": s, "probe": "error"}) for s in sums]
     return partial(error_points, seeds=settings.seeds, cells=cells)
 
 
 def _seed_by_seed(rows: list[Row], settings: ShiftSettings, model: str, sums: Sequence[float]) -> list[Point] | None:
     points: list[Point] = []
     for total in sums:
-        found = seed_points(rows, settings.seeds, model=model, panel="sum", sum=total, probe="error")
+        found = seed_points(rows, settings.seeds, **_own(settings, model), panel="sum", sum=total, probe="error")
         if found is None:
             return None
         points += found
+    return points
+
+
+def _own(settings: ShiftSettings, model: str) -> dict[str, Any]:
+    """The columns of a model trained on the tasks the paper says."""
+    return {"model": model, "tasks": str(settings.training_of(model).prompts.tasks)}
+
+
+def _leaks(rows: list[Row], settings: ShiftSettings) -> list[Point] | None:
+    """Error of the one-layer model − error of a vote weighted by its attention, at every S1."""
+    points = []
+    for total in settings.sums:
+        where = {**_own(settings, "softmax-mlp"), "panel": "sum", "sum": total}
+        model, vote = (errors(rows, **where, probe=probe) for probe in ("error", "attended"))
+        point = paired_point(model, vote, settings.seeds, f"S1 = {total:g}")
+        if point is None:
+            return None
+        points.append(point)
     return points
 
 

@@ -26,6 +26,16 @@ def vote_sums(batch: PromptBatch) -> Sums:
     return _margin_sums(batch.target * (shown * batch.same_pattern[..., None]).sum(-2))
 
 
+def attended_sums(batch: PromptBatch, answer: Answer) -> Sums:
+    """The same for a vote in which every example has the weight of its attention, in the last layer.
+
+    Beside the model's own error it tells what attention got wrong from what was made of it afterwards.
+    """
+    scores = _inside(answer.attention, "attended")[:, :, -1]  # (S, B, l)
+    shown = batch.labels[..., :-1, 0].astype(np.float64)
+    return _margin_sums(batch.target * (scores * shown).sum(-1, keepdims=True))
+
+
 def _margin_sums(margin: NDArray[np.float64]) -> Sums:
     hinge = np.maximum(0.0, 1.0 - margin).mean(-1)  # margin is z·F, (S, B, w)
     worst = margin.min(-1)  # a prompt is right when every number of its label is; NaN stays NaN

@@ -16,6 +16,7 @@ from iclab.engines import Report, Trained, answers, stacked_dictionary, tally, t
 from iclab.probes.answers import (
     Row,
     Sums,
+    attended_sums,
     attention_rows,
     attention_sums,
     error_rows,
@@ -63,13 +64,15 @@ PROBES: dict[str, Probe] = {
     "attention": Probe("answers", attention_rows, _ATTENTION, attention_sums),
     "gates": Probe("answers", gate_rows, ("layer", "kind", "place", "examples", "gate"), gate_sums),
     "vote": Probe("prompts", error_rows, _ERROR, vote_sums),
+    "attended": Probe("answers", error_rows, _ERROR, attended_sums),
     "alignment": Probe("insides", alignment_rows, ("matrix", "length", "along"), alignment_sums),
     "parts": Probe("insides", part_rows, PARTS, part_sums),
     "norms": Probe("weights", norm_rows, ("matrix", "kind", "length")),
     "neurons": Probe("weights", neuron_rows, ("neuron", "sign", *_LENGTHS)),
 }
-"""``vote`` is a yardstick: the error of a plain vote of same-pattern examples on the same prompts. The last four look
-into weights: of any model that has a key and a query, or (``parts``, ``neurons``) of softmax-mlp."""
+"""``vote`` and ``attended`` are yardsticks: the error of a plain vote of same-pattern examples on the same prompts, and
+of a vote weighted by the model's attention. The last four look into weights: of any model that has a key and a query,
+or (``parts``, ``neurons``) of softmax-mlp."""
 
 
 def measure(
