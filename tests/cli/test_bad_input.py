@@ -98,6 +98,28 @@ REFUSED: dict[str, tuple[tuple[object, ...], tuple[str, ...]]] = {
     "model option that is not finite": (key("model.options.init_scale=inf"), ("init_scale", "inf")),
     "model option out of range": (key("model.options.state_size=0"), ("state_size = 0", "at least 1")),
     "unknown form": ((*TRAIN, "--model", "mamba", "--set", "model.options.form=fast"), ("form = 'fast'", "closed")),
+    # papers T and S
+    "noise below 0": (key("prompts.noise=-0.1"), ("prompts.noise = -0.1", "greater than or equal to 0")),
+    "signal of 0": (key("prompts.signal=[0.0,1.0]"), ("signal.0 = 0.0", "greater than 0")),
+    "signal the wrong way round": (key("prompts.signal=[0.9,0.5]"), ("signal = (0.9, 0.5)", "at most the second")),
+    "α above 1": ((*LINEAR, "--relevant-fraction", 1.2), ("relevant_fraction = 1.2", "less than or equal to 1")),
+    "α' above 1": ((*LINEAR, "--test-relevant-fraction", 1.2), ("relevant_fraction = 1.2", "less than or equal to 1")),
+    "mixtures of the wrong length": (
+        key("test.out.relevant_mixtures=[[0.5,0.5]]"),
+        ("relevant_mixtures = (0.5, 0.5)", "each of the 6 relevant patterns"),
+    ),
+    "more mixtures than patterns": (
+        key(f"test.out.relevant_mixtures={[[1.0] * 6] * 7}"),
+        ("relevant_mixtures = 7 of them", "at most the 6"),
+    ),
+    "pruning rate above 1": (key("pruning.rate=1.5"), ("pruning.rate = 1.5", "less than or equal to 1")),
+    "pruning rate below 0": (key("pruning.rate=-0.5"), ("pruning.rate = -0.5", "greater than or equal to 0")),
+    "pruning a model without neurons": (key("pruning.rate=0.5"), ("pruning", "linear has none")),
+    "probe of weights that are not there": ((*LINEAR, "--probe", "neurons"), ("probe = neurons", "linear")),
+    "rates outside 0 to 1": (("run", "T-fig5", "--set", "rates=[0.0,1.1]"), ("rates.1 = 1.1", "equal to 1")),
+    "τ below 0 in a figure": (("run", "S-fig1", "--set", "noises=[-1.0]"), ("noises.0 = -1.0", "equal to 0")),
+    "training of a classical learner": ((*TRAIN, "--model", "classical"), ("no parameters to train", "0 steps")),
+    "heads of GPT-2": ((*TRAIN, "--model", "gpt2", "--set", "model.options.heads=7"), ("heads = 7", "hidden = 64")),
     # files
     "missing file": (("train", "nowhere.toml"), ("nowhere.toml", "cannot be read")),
     "broken file": (("train", "broken.toml"), ("broken.toml", "cannot be read", "line 2")),

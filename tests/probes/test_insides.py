@@ -133,9 +133,9 @@ def test_diverged_seeds_say_so():
 @pytest.mark.parametrize(
     ("model", "probe", "message"),
     [
-        ("mamba", "neurons", r"does not have \(value, hidden, signs\)"),
-        ("mamba", "parts", "probe = parts: looks at weights that this model does not have"),
-        ("classical", "norms", r"does not have \(query, key\)"),
+        ("mamba", "neurons", "probe = neurons: looks at weights that mamba does not have; softmax-mlp do"),
+        ("deep-mamba", "alignment", "looks at weights that deep-mamba does not have; mamba, linear, softmax"),
+        ("classical", "norms", "looks at weights that classical does not have"),
         (Model(name="mamba", options={"state_size": 5}), "alignment", "needs state_size of at least 8"),
         (Model(name="softmax-mlp", options={"value_size": 8}), "parts", "needs value_size of at least 9"),
     ],
@@ -144,3 +144,21 @@ def test_models_that_lack_what_a_probe_looks_at_are_refused(model, probe, messag
     run = iclab.train(model, Prompts(patterns=PATTERNS), iclab.Recipe(steps=0), seeds=1)
     with pytest.raises(iclab.InputError, match=message):
         run.measure(probe, count=2)
+
+
+class Own(torch.nn.Module):
+    """A user's model with a key and a query, and no neurons."""
+
+    def __init__(self, width):
+        super().__init__()
+        self.key, self.query = (torch.nn.Parameter(0.5 * torch.eye(width)) for _ in range(2))
+
+    def forward(self, tokens):
+        return ((tokens[:, :-1] @ self.key.T) * (tokens[:, -1:] @ self.query.T)).sum((1, 2))
+
+
+def test_a_users_model_is_measured_by_the_names_of_its_weights():
+    run = iclab.train(Own, Prompts(patterns=PATTERNS), iclab.Recipe(steps=0), seeds=1)
+    assert [row["length"] for row in run.measure("norms", count=1)] == pytest.approx([1.5] * 4)
+    with pytest.raises(iclab.InputError, match=r"does not have \(value, hidden, signs\)"):
+        run.measure("neurons", count=1)

@@ -211,8 +211,9 @@ class Shift(Experiment[ShiftSettings]):
             claims.append(
                 Claim(
                     "T-fig3.leak",
-                    "out of domain, errors come from attention that goes to other patterns (iclab's reading)",
-                    "error of the one-layer model − error of a vote weighted by its attention within ±0.01 at every S1",
+                    "out of domain, errors come from attention that goes to other patterns (a finding of iclab's)",
+                    "error of the one-layer model − error of a vote weighted by its attention within ±0.01 at every "
+                    "S1 ≥ 0",
                     judged(partial(_leaks, settings=settings), every_within, -SMALL, SMALL),
                 )
             )
@@ -301,7 +302,9 @@ def _draw_sums(axes: Axes, rows: list[Row], settings: ShiftSettings, model: str)
     axes.set_yscale("symlog", linthresh=SMALL)
     axes.set_ylim(0, 1)
     axes.annotate("paper: < 0.01", (0.03, SMALL * 1.15), xycoords=("axes fraction", "data"), fontsize=8.5)
-    axes.set_title(f"{style.NAMES[model]}, out of domain", fontweight="bold")
+    axes.set_title(
+        "softmax + MLP, out of domain" if model == "softmax-mlp" else "GPT-2, out of domain", fontweight="bold"
+    )
     axes.set_xlabel("S1, sum of the first mixture's weights")
     axes.set_ylabel("error")
 
@@ -349,16 +352,16 @@ def _own(settings: ShiftSettings, model: str) -> dict[str, Any]:
 
 
 def _leaks(rows: list[Row], settings: ShiftSettings) -> list[Point] | None:
-    """Error of the one-layer model − error of a vote weighted by its attention, at every S1."""
+    """Error of the one-layer model − error of a vote weighted by its attention, at every S1 ≥ 0."""
     points = []
-    for total in settings.sums:
+    for total in (s for s in settings.sums if s >= 0):
         where = {**_own(settings, "softmax-mlp"), "panel": "sum", "sum": total}
         model, vote = (errors(rows, **where, probe=probe) for probe in ("error", "attended"))
         point = paired_point(model, vote, settings.seeds, f"S1 = {total:g}")
         if point is None:
             return None
         points.append(point)
-    return points
+    return points or None
 
 
 def _attention(rows: list[Row], settings: ShiftSettings, model: str) -> dict[int, float | None]:

@@ -13,7 +13,7 @@ from iclab import engines, models, probes, prompts
 from iclab.description import Code, Description
 from iclab.engines import Training
 from iclab.models import GROUP
-from iclab.probes import PROBES, Pruning
+from iclab.probes import Pruning, unmeasurable
 from iclab.prompts import Prompts
 
 
@@ -66,8 +66,8 @@ class MeasurementCell(Description):
     def _known(self) -> MeasurementCell:
         if self.at is None:  # settled here, so that the hash knows the step
             object.__setattr__(self, "at", self.training.training.recipe.steps)
-        if self.probe not in PROBES:
-            raise ValueError(f"probe = {self.probe!r}: must be one of {', '.join(PROBES)}")
+        if obstacle := unmeasurable(self.training.training, self.probe, self.pruning):
+            raise ValueError(obstacle)
         kept = self.training.training.recipe.kept
         if self.at not in kept:
             raise ValueError(f"at = {self.at}: weights are kept after steps {', '.join(map(str, kept))}")

@@ -12,7 +12,7 @@ from typing import Literal, NamedTuple
 import numpy as np
 
 from iclab.description import InputError
-from iclab.engines import Report, Trained, answers, stacked_dictionary, tally, tally_prompts, weights
+from iclab.engines import Report, Trained, Training, answers, stacked_dictionary, tally, tally_prompts, weights
 from iclab.probes.answers import (
     Row,
     Sums,
@@ -53,10 +53,14 @@ class Probe(NamedTuple):
     """What rows hold besides seed and ``diverged``: all null where a seed diverged."""
     sums: Callable[..., Sums] | None = None
     """What to add up over a chunk of prompts."""
+    models: tuple[str, ...] = ()
+    """The built-in models that have what it looks at; none named: all of them."""
 
 
 _ERROR = ("prompts", "right", "wrong", "ties", "nans", "error", "hinge", "hinge_standard_error")
 _ATTENTION = ("layer", "prompts", "same", "same_standard_error", "other", "other_standard_error")
+_ONE_LAYER = ("mamba", "linear", "softmax", "softmax-mlp")
+_MLP = ("softmax-mlp",)
 _LENGTHS = ("length", "hidden_length", "feature_length", "feature_angle", "label_length", "label_angle")
 
 PROBES: dict[str, Probe] = {
@@ -65,14 +69,26 @@ PROBES: dict[str, Probe] = {
     "gates": Probe("answers", gate_rows, ("layer", "kind", "place", "examples", "gate"), gate_sums),
     "vote": Probe("prompts", error_rows, _ERROR, vote_sums),
     "attended": Probe("answers", error_rows, _ERROR, attended_sums),
-    "alignment": Probe("insides", alignment_rows, ("matrix", "length", "along"), alignment_sums),
-    "parts": Probe("insides", part_rows, PARTS, part_sums),
-    "norms": Probe("weights", norm_rows, ("matrix", "kind", "length")),
-    "neurons": Probe("weights", neuron_rows, ("neuron", "sign", *_LENGTHS)),
+    "alignment": Probe("insides", alignment_rows, ("matrix", "length", "along"), alignment_sums, _ONE_LAYER),
+    "parts": Probe("insides", part_rows, PARTS, part_sums, _MLP),
+    "norms": Probe("weights", norm_rows, ("matrix", "kind", "length"), None, _ONE_LAYER),
+    "neurons": Probe("weights", neuron_rows, ("neuron", "sign", *_LENGTHS), None, _MLP),
 }
 """``vote`` and ``attended`` are yardsticks: the error of a plain vote of same-pattern examples on the same prompts, and
-of a vote weighted by the model's attention. The last four look into weights: of any model that has a key and a query,
-or (``parts``, ``neurons``) of softmax-mlp."""
+of a vote weighted by the model's attention. The last four look into weights: of models of one layer that have a key and
+a query, or (``parts``, ``neurons``) of softmax-mlp; a user's class may name its weights alike."""
+
+
+def unmeasurable(training: Training, probe: str, pruning: Pruning | None) -> str:
+    """Say why a probe cannot be asked of a model, as far as can be known before; an empty text if it can."""
+    if probe not in PROBES:
+        return f"probe = {probe!r}: must be one of {', '.join(PROBES)}"
+    name, models = training.model.name, PROBES[probe].models
+    if isinstance(name, str) and models and name not in models:
+        return f"probe = {probe}: looks at weights that {name} does not have; {', '.join(models)} do"
+    if isinstance(name, str) and pruning is not None and name not in _MLP:
+        return f"pruning: takes neurons out of softmax-mlp; {name} has none"
+    return ""
 
 
 def measure(
@@ -100,11 +116,9 @@ def measure(
         report: called with the number of prompts done.
         threads: how many to use, where the engine can; the result does not depend on it.
     """
-    if probe not in PROBES:
-        raise InputError(f"probe = {probe!r}: must be one of {', '.join(PROBES)}")
     if count < 1:
         raise InputError(f"count = {count}: must be at least 1")
-    if obstacle := trained.training.prompts.fits(prompts):
+    if obstacle := unmeasurable(trained.training, probe, pruning) or trained.training.prompts.fits(prompts):
         raise InputError(obstacle)
     kind = PROBES[probe]
     if kind.looks_at == "prompts":  # whatever became of the model
