@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 import torch
-from model_suite import LENGTHS, OUTLIERS, WIDTH, ModelSuite, prompts_of, with_random_weights
+from model_suite import LENGTHS, OUTLIERS, WIDTH, ModelSuite, prompts_of, weights_of, with_random_weights
 from scipy.special import expit as sigmoid
 
 from iclab.models import Linear, Mamba, Softmax, SoftmaxMLP
@@ -191,6 +191,63 @@ def test_start_turns_with_the_patterns():
         model.initialise(patterns.basis(basis_seed), seed=7)
         seen.append(patterns.basis(basis_seed).vectors @ model.gate.detach().numpy()[:-1])
     np.testing.assert_allclose(seen[0], seen[1], atol=1e-12)
+
+
+def mlp_and_prompts():
+    model = with_random_weights(TestSoftmaxMLP().make(), scale=0.4)
+    return model, prompts_of(6, batch=5)[0]
+
+
+def test_the_mlp_shows_every_step_of_its_way():
+    model, tokens = mlp_and_prompts()
+    inside, weights = model.inside(tokens), weights_of(model)
+    for i, prompt in enumerate(tokens.numpy()):
+        scores = [weights["key"] @ p @ (weights["query"] @ prompt[-1]) for p in prompt[:-1]]
+        shares = np.exp(scores) / np.exp(scores).sum()
+        value = sum(share * weights["value"] @ p for share, p in zip(shares, prompt[:-1], strict=True))
+        before = weights["hidden"] @ value
+        active = np.maximum(before, 0.0)
+        for found, expected in zip(
+            inside, (scores, shares, value, before, active, model.signs.numpy() @ active), strict=True
+        ):
+            np.testing.assert_allclose(found[i].detach().numpy().squeeze(), expected, atol=1e-12)
+    np.testing.assert_allclose(inside.attention.sum(-1).detach().numpy(), 1.0)
+
+
+def test_the_mlp_does_not_mind_the_order_of_examples():
+    model, tokens = mlp_and_prompts()
+    order = [4, 0, 5, 2, 1, 3]
+    before, after = model(tokens), model(tokens[:, [*order, 6]])
+    torch.testing.assert_close(before.output, after.output)
+    torch.testing.assert_close(before.attention[:, order], after.attention)
+
+
+def test_the_mlps_gradients_are_those_written_out_in_numpy():
+    """Of the hinge loss in all four matrices: T's Algorithm 1, by the chain rule on paper."""
+    model, tokens = mlp_and_prompts()
+    targets = torch.tensor([1.0, -1.0, 1.0, 1.0, -1.0], dtype=torch.float64)
+    torch.relu(1.0 - targets * model(tokens).output.squeeze(-1)).mean().backward()
+    weights, signs = weights_of(model), model.signs.numpy()
+    expected = {name: np.zeros_like(weight) for name, weight in weights.items()}
+    for prompt, z in zip(tokens.numpy(), targets.numpy(), strict=True):
+        examples, query = prompt[:-1], prompt[-1]
+        keys, asked = examples @ weights["key"].T, weights["query"] @ query  # (l, m_a), (m_a,)
+        powers = np.exp(keys @ asked)
+        shares = powers / powers.sum()
+        mixed = shares @ examples
+        before = weights["hidden"] @ weights["value"] @ mixed
+        if 1.0 - z * signs @ np.maximum(before, 0.0) <= 0.0:
+            continue
+        gates = -z * signs * (before > 0) / len(targets)  # dℓ/d before
+        back = weights["value"].T @ weights["hidden"].T @ gates  # dℓ/d mixed
+        scores = shares * ((examples - mixed) @ back)  # dℓ/d scores
+        expected["hidden"] += np.outer(gates, weights["value"] @ mixed)
+        expected["value"] += np.outer(weights["hidden"].T @ gates, mixed)
+        expected["key"] += np.outer(asked, scores @ examples)
+        expected["query"] += np.outer(scores @ keys, query)
+    for name, parameter in model.named_parameters():
+        assert np.abs(expected[name]).max() > 1e-6
+        np.testing.assert_allclose(parameter.grad.numpy(), expected[name], atol=1e-14, rtol=1e-9)
 
 
 def test_the_mlp_starts_as_the_paper_says():

@@ -1,7 +1,7 @@
 """The settings of every experiment: what the papers disclose, and what iclab had to choose, once, with the evidence.
 
 A field marked `Disclosed` is the paper's. One marked `Chosen` is not in the paper: it says why it has this value and
-what other values do. Numbers in the evidence were printed by the command beside them. Choices are shared by all
+what other values do. Comments say how the numbers in the evidence were measured. Choices are shared by all
 experiments of a paper; none is made to please a figure.
 """
 
@@ -241,7 +241,7 @@ class DeepMambaPaper(MambaPaper):
         int, Field(ge=1), Chosen("for each seed and condition; seeds differ by far more than this resolves", grid=True)
     ] = 4_000
 
-    # Evidence: accuracy at FQ / R / CQ in %, 8 seeds, 1,500 prompts each, `iclab run M-tab3 --set …`.
+    # Evidence: accuracy at FQ / R / CQ in % of single trainings at d = 30 (iclab.train), 8 seeds, 1,500 prompts each.
     architectures: Annotated[
         dict[str, Architecture],
         Chosen(

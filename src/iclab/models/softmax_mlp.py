@@ -13,7 +13,7 @@ W_O as N(0, ξ²) with ξ = 1/√m; a is ±1/m by chance and never moves. The pa
 from __future__ import annotations
 
 import math
-from typing import Literal
+from typing import Literal, NamedTuple
 
 import numpy as np
 import torch
@@ -24,6 +24,23 @@ from iclab.models.answer import Answer
 from iclab.models.mamba import linear_scores
 from iclab.prompts.counters import Stream, bernoulli, normals, words
 from iclab.prompts.patterns import Basis
+
+
+class Inside(NamedTuple):
+    """All that goes on in a forward pass, in order."""
+
+    scores: Tensor
+    """(batch, l) (W_K p_i)ᵀ W_Q p_query."""
+    attention: Tensor
+    """(batch, l) their softmax."""
+    value: Tensor
+    """(batch, m_b) Σ W_V p_i attn_i."""
+    before: Tensor
+    """(batch, m) W_O times that, before the ReLU."""
+    active: Tensor
+    """(batch, m) and behind it."""
+    output: Tensor
+    """(batch, 1) F."""
 
 
 class SoftmaxMLP(nn.Module):
@@ -85,7 +102,15 @@ class SoftmaxMLP(nn.Module):
 
     def forward(self, tokens: Tensor) -> Answer:
         """Answer prompts (batch, l + 1, d_X + d_Y); the attention returned sums to 1."""
-        attention = torch.softmax(linear_scores(tokens, self.key, self.query), -1)  # (batch, l)
+        inside = self.inside(tokens)
+        return Answer(inside.output, inside.attention, torch.ones_like(inside.attention))
+
+    def inside(self, tokens: Tensor) -> Inside:
+        """Answer prompts, and return every step of the way."""
+        scores = linear_scores(tokens, self.key, self.query)
+        attention = torch.softmax(scores, -1)
         mixed = (attention.unsqueeze(-2) @ tokens[:, :-1]).squeeze(-2)  # Σ p_i attn_i, (batch, d_X + d_Y)
-        active = torch.relu(mixed @ self.value.T @ self.hidden.T)  # (batch, m)
-        return Answer((active @ self.signs).unsqueeze(-1), attention, torch.ones_like(attention))
+        value = mixed @ self.value.T
+        before = value @ self.hidden.T
+        active = torch.relu(before)
+        return Inside(scores, attention, value, before, active, (active @ self.signs).unsqueeze(-1))
