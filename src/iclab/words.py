@@ -49,6 +49,8 @@ examples:
   iclab train --model my_package.my_module:MyAttention --optimizer adam --step-size 0.01
   iclab train my_training.toml --seeds 16 --json
   iclab train --model mamba --outlier-fraction 0.6 --probe gates --set recipe.clip=1.0
+  iclab train --model softmax-mlp --tasks ring:1 --label-dimension 30 --steps 600 --set pruning.rate=0.3
+  iclab train --model classical --set model.options.learner=3-nn --steps 0 --relevant-fraction 0.8
 
 a TOML file says the same, and more (any key of it can also be given with --set):
   model = "mamba"
@@ -73,6 +75,8 @@ PROMPT_FLAGS = {
     "context-length": ("context_length", "l, examples in a prompt"),
     "relevant-fraction": ("relevant_fraction", "T's α: how many examples carry one of the task's two patterns"),
     "irrelevant-scale": ("irrelevant_scale", "K, with κ ~ U(−K, K)"),
+    "signal": ("signal", "S's λ, uniform between two numbers: '[0.3,1.0]'"),
+    "noise": ("noise", "S's τ, the radius of the ball that noise is drawn from"),
     "outlier-fraction": ("outliers.fraction", "probability that an example is an outlier"),
     "outlier-count": ("outliers.count", "exact number of outliers instead"),
     "outlier-scale": ("outliers.scale", "κ_a, how strong outliers are"),
@@ -165,7 +169,7 @@ def parser(actions: Mapping[str, Callable[[argparse.Namespace], None]]) -> argpa
 
     train = command("train", "train any model on any prompts, and measure it", TRAIN_EXAMPLES)
     train.add_argument("file", metavar="FILE", nargs="?", help="a TOML file; flags override it")
-    built_in = "mamba, linear, softmax, deep-mamba, deep-linear, deep-softmax, softmax-mlp"
+    built_in = "mamba, linear, softmax, deep-mamba, deep-linear, deep-softmax, softmax-mlp, gpt2, classical (0 steps)"
     train.add_argument("--model", help=f"{built_in}, or your own as package.module:Class")
     train.add_argument("--seeds", metavar="N", type=int, help="how many training seeds (default: 8)")
     for flag, (_, text) in (PROMPT_FLAGS | RECIPE_FLAGS).items():

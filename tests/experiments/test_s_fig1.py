@@ -22,7 +22,7 @@ def test_each_kind_is_trained_and_tested_on_its_own_data():
         assert condition.cell.at == condition.columns["step"]
 
 
-def verdicts(relevant=2.1, irrelevant=0.28, label=2.0, feature=0.1, ahead=0.9, key=None):
+def verdicts(relevant=2.1, irrelevant=0.28, label=2.0, feature=0.1, ahead=0.9, key=None, odd=None):
     rows = []
     for data in SETTINGS.kinds():
         for seed in range(3):
@@ -31,6 +31,7 @@ def verdicts(relevant=2.1, irrelevant=0.28, label=2.0, feature=0.1, ahead=0.9, k
                 for matrix in ("query", "key"):
                     for kind, end in (("relevant", relevant), ("irrelevant", irrelevant)):
                         end = key if key and (matrix, kind) == ("key", "relevant") else end
+                        end = odd if odd and kind == "relevant" and data.noise else end
                         row = {"probe": "norms", "matrix": matrix, "kind": kind, "length": end if step else 0.27}
                         rows.append({**row, "data": data.label, "step": step, "seed": seed, "diverged": False})
                 parts = {
@@ -42,10 +43,7 @@ def verdicts(relevant=2.1, irrelevant=0.28, label=2.0, feature=0.1, ahead=0.9, k
     for row in rows:
         row.setdefault("diverged", False)
     found = {claim.id: claim.verdict(rows)["verdict"] for claim in FIGURE.claims(SETTINGS)}
-    assert len(found) == 6 * 3
-    kinds = [f".{data.noise:g}-{data.signal:g}" for data in SETTINGS.kinds()]
-    names = {id_.removeprefix("S-fig1.").removesuffix(kinds[0]) for id_ in found if id_.endswith(kinds[0])}
-    return {name: {found[f"S-fig1.{name}{kind}"] for kind in kinds} for name in names}
+    return {id_.removeprefix("S-fig1."): verdict for id_, verdict in found.items()}
 
 
 @pytest.mark.parametrize(
@@ -61,8 +59,12 @@ def verdicts(relevant=2.1, irrelevant=0.28, label=2.0, feature=0.1, ahead=0.9, k
 )
 def test_claims(changes, failing):
     found = verdicts(**changes)
-    assert {name for name, all_ in found.items() if all_ == {"fails"}} == failing
-    assert all(all_ == {"holds"} for name, all_ in found.items() if name not in failing)
+    assert {name for name, verdict in found.items() if verdict == "fails"} == failing
+    assert all(verdict == "holds" for name, verdict in found.items() if name not in failing)
+
+
+def test_one_kind_of_prompts_is_enough_to_fail():
+    assert verdicts(relevant=2.1, odd=1.5)["relevant"] == "fails"
 
 
 def test_the_theorems_bounds_are_kept():

@@ -113,7 +113,7 @@ def judged(points: Callable[[list[Row]], list[Point] | None], rule: Callable[...
 
 
 def mean_point(
-    seeds: int, values: Callable[[list[Row]], BySeed], fate: str = "diverged"
+    seeds: int, values: Callable[[list[Row]], BySeed], where: str = "", fate: str = "diverged"
 ) -> Callable[[list[Row]], list[Point] | None]:
     """Make one point of one number a seed: its mean over seeds. ``fate`` says why a seed may have none."""
 
@@ -123,7 +123,7 @@ def mean_point(
             return None
         good = [value for value in found.values() if value is not None]
         mean = sum(good) / len(good) if good else None
-        return [Point(mean, over_seeds(good), "", len(found) - len(good), fate)]
+        return [Point(mean, over_seeds(good), where, len(found) - len(good), fate)]
 
     return points
 

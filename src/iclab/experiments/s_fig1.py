@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from functools import partial
 from typing import Annotated, Any, NamedTuple, Self
 
@@ -11,7 +12,7 @@ from matplotlib.figure import Figure
 from pydantic import Field
 
 from iclab.experiments import style
-from iclab.experiments.claims import BySeed, Claim, every_above, every_below, judged, mean_point, together
+from iclab.experiments.claims import BySeed, Claim, Point, every_above, every_below, judged, mean_point, together
 from iclab.experiments.experiment import Condition, Experiment, in_groups
 from iclab.experiments.rows import difference, lost, mean_text, proportion, values
 from iclab.experiments.settings import Chosen, Different, SelectorPaper
@@ -116,50 +117,51 @@ class Selector(Experiment[SelectorSettings]):
         return found
 
     def claims(self, settings: SelectorSettings) -> list[Claim]:
-        """Norms and parts, for every kind of prompts."""
-        seeds, end = settings.seeds, settings.steps
+        """Norms and parts, each for all kinds of prompts at once: the worst of them decides."""
+        end, kinds = settings.steps, settings.kinds()
         promoted = math.sqrt(math.log(settings.relevant + settings.irrelevant))
-        claims = []
-        for data in settings.kinds():
-            name = f"{data.noise:g}-{data.signal:g}"  # τ and λ*
-            grown, moved = (
-                together(
-                    *(
-                        mean_point(seeds, partial(_norm, data=data, matrix=matrix, end=end, **which))
-                        for matrix in MATRICES
-                    )
+        said = ", ".join(data.label for data in kinds)
+
+        def all_kinds(values: Callable[..., BySeed], **which: Any) -> Callable[[list[Row]], list[Point] | None]:
+            return together(
+                *(
+                    mean_point(settings.seeds, partial(values, data=data, end=end, **which), data.label)
+                    for data in kinds
                 )
-                for which in ({"kind": "relevant"}, {"kind": "irrelevant", "since": 0})
             )
+
+        norms = {name: partial(_norm, matrix=name) for name in MATRICES}
+        claims = [
+            Claim(
+                "S-fig1.relevant",
+                "‖W_Q µ‖, ‖W_K µ‖ ≥ Θ(√log M) after training (Proposition 1)",
+                f"both means over patterns > √log M = {promoted:.2f}, for {said}",
+                judged(together(*(all_kinds(n, kind="relevant") for n in norms.values())), every_above, promoted),
+            ),
+            Claim(
+                "S-fig1.irrelevant",
+                "‖W_Q ν‖, ‖W_K ν‖ stay close to the initialization (Proposition 1)",
+                f"both means over patterns at the end − at the start < {STILL}, for {said}",
+                judged(
+                    together(*(all_kinds(n, kind="irrelevant", since=0) for n in norms.values())), every_below, STILL
+                ),
+            ),
+        ]
+        for cut, words in CUTS.items():
             claims += [
                 Claim(
-                    f"S-fig1.relevant.{name}",
-                    "‖W_Q µ‖, ‖W_K µ‖ ≥ Θ(√log M) after training (Proposition 1)",
-                    f"both means over patterns > √log M = {promoted:.2f}, {data.label}",
-                    judged(grown, every_above, promoted),
+                    f"S-fig1.label-part.{cut}",
+                    "the label part of what reaches a neuron is larger than the feature part (Figure 1 b)",
+                    f"mean label part − mean feature part > 0, {words}, for {said}",
+                    judged(all_kinds(_ahead, cut=cut), every_above, 0.0),
                 ),
                 Claim(
-                    f"S-fig1.irrelevant.{name}",
-                    "‖W_Q ν‖, ‖W_K ν‖ stay close to the initialization (Proposition 1)",
-                    f"both means over patterns at the end − at the start < {STILL}, {data.label}",
-                    judged(moved, every_below, STILL),
+                    f"S-fig1.fraction.{cut}",
+                    "for a constant fraction of neurons the label part is the larger (Proposition 2)",
+                    f"in more than {SHARE} of (neuron, prompt) pairs, {words}, for {said}",
+                    judged(all_kinds(_fraction, cut=cut), every_above, SHARE),
                 ),
             ]
-            for cut, words in CUTS.items():
-                claims += [
-                    Claim(
-                        f"S-fig1.label-part.{cut}.{name}",
-                        "the label part of what reaches a neuron is larger than the feature part (Figure 1 b)",
-                        f"mean label part − mean feature part > 0, {words}, {data.label}",
-                        judged(mean_point(seeds, partial(_ahead, data=data, cut=cut, end=end)), every_above, 0.0),
-                    ),
-                    Claim(
-                        f"S-fig1.fraction.{cut}.{name}",
-                        "for a constant fraction of neurons the label part is the larger (Proposition 2)",
-                        f"in more than {SHARE} of (neuron, prompt) pairs, {words}, {data.label}",
-                        judged(mean_point(seeds, partial(_fraction, data=data, cut=cut, end=end)), every_above, SHARE),
-                    ),
-                ]
         return claims
 
     def table(self, rows: list[Row], settings: SelectorSettings) -> list[dict[str, Any]]:
