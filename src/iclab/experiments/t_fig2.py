@@ -178,7 +178,7 @@ class Mechanism(Experiment[MechanismSettings]):
                 style.curve(b, steps, found, colour, f"examples with {name}")
             b.set_ylim(0, 1)
             b.set_title("B  attention", fontweight="bold")
-            for panel, place in ((a, "upper left"), (b, "center right")):
+            for panel, place in ((a, "upper left"), (b, "upper left")):
                 panel.set_xlabel("training step")
                 panel.legend(loc=place)
             a.set_ylim(0, 1.5 * a.get_ylim()[1])

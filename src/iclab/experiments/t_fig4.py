@@ -135,38 +135,36 @@ class Learners(Experiment[LearnerSettings]):
 
     def claims(self, settings: LearnerSettings) -> list[Claim]:
         """No clear win at the larger α', a clear one at the smaller."""
-        claims = []
         easy, hard = max(settings.test_fractions), min(settings.test_fractions)
+        length = _compared(settings)
+        claims = []
         for domain in settings.domains:
             for group, others in (("default", settings.learners), ("tuned", settings.tuned)):
-                gaps = partial(_gaps, settings=settings, domain=domain, names=tuple(others))
+                where = {"settings": settings, "domain": domain, "names": tuple(others)}
                 claims += [
                     Claim(
                         f"T-fig4.no-win.{group}.{domain}",
                         f"when α' = {easy:g} the advance of ICL is not significant",
                         f"error of the best learner ({group}) − error of ICL < {CLEAR} at every length, α' = {easy:g}, "
                         f"{DOMAINS[domain]}",
-                        judged(partial(gaps, fraction=easy), every_below, CLEAR),
+                        judged(partial(_gaps, fraction=easy, **where), every_below, CLEAR),
                     ),
                     Claim(
                         f"T-fig4.win.{group}.{domain}",
                         f"when α' = {hard:g} ICL is the most sample-efficient",
-                        f"error of every learner ({group}) − error of ICL > 0 at l = {_longest(settings)}, "
-                        f"α' = {hard:g}, {DOMAINS[domain]}, paired by seed",
-                        judged(partial(_ahead, settings=settings, domain=domain, names=tuple(others), fraction=hard),
-                               every_above, 0.0),
+                        f"error of every learner ({group}) − error of ICL > 0 at l = {length}, α' = {hard:g}, "
+                        f"{DOMAINS[domain]}, paired by seed",
+                        judged(partial(_ahead, fraction=hard, **where), every_above, 0.0),
                     ),
-                ]  # fmt: skip
-            names = (*settings.learners, *settings.tuned)
+                ]
+            where = {"settings": settings, "domain": domain, "names": (*settings.learners, *settings.tuned)}
             claims.append(
                 Claim(
                     f"T-fig4.ahead.{domain}",
                     "ICL is more robust to random noise in labels than other learning algorithms",
-                    f"error of every learner, tuned or not, − error of ICL > 0 at l = {_longest(settings)}, "
-                    f"α' = {easy:g}, {DOMAINS[domain]}, paired by seed",
-                    judged(
-                        partial(_ahead, settings=settings, domain=domain, names=names, fraction=easy), every_above, 0.0
-                    ),
+                    f"error of every learner, tuned or not, − error of ICL > 0 at l = {length}, α' = {easy:g}, "
+                    f"{DOMAINS[domain]}, paired by seed",
+                    judged(partial(_ahead, fraction=easy, **where), every_above, 0.0),
                 )
             )
         return claims
@@ -182,10 +180,8 @@ class Learners(Experiment[LearnerSettings]):
                         where = {"learner": name, "domain": domain, "fraction": fraction, "length": length}
                         p = proportion(rows, **where)
                         line[f"l = {length}"] = "–" if p is None else p.short()
-                    if name == ICL:
-                        line["hinge loss, longest"] = mean_text(rows, "hinge", **where)
-                    else:
-                        line["hinge loss, longest"] = ""  # its decisions have another scale
+                    hinge = mean_text(rows, "hinge", **where) if name == ICL else ""  # others decide on another scale
+                    line["hinge loss, longest"] = hinge
                     lines.append(line)
         return lines
 
@@ -227,7 +223,7 @@ def _places(settings: LearnerSettings) -> list[tuple[str, float, int]]:
     return [(d, f, n) for d in settings.domains for f in settings.test_fractions for n in settings.lengths]
 
 
-def _longest(settings: LearnerSettings) -> int:
+def _compared(settings: LearnerSettings) -> int:
     """The length at which learners are compared: that of the training prompts if it is there."""
     return settings.context_length if settings.context_length in settings.lengths else max(settings.lengths)
 
@@ -236,11 +232,11 @@ def _ahead(
     rows: list[Row], settings: LearnerSettings, domain: str, names: tuple[str, ...], fraction: float
 ) -> list[Point] | None:
     """Error of each learner − error of ICL, at the length of the training prompts."""
-    where = {"domain": domain, "fraction": fraction, "length": _longest(settings)}
+    where = {"domain": domain, "fraction": fraction, "length": _compared(settings)}
     points = []
     for name in names:
-        point = paired_point(errors(rows, learner=name, **where), errors(rows, learner=ICL, **where), settings.seeds,
-                             name)  # fmt: skip
+        here, there = (errors(rows, learner=learner, **where) for learner in (name, ICL))
+        point = paired_point(here, there, settings.seeds, name)
         if point is None:
             return None
         points.append(point)

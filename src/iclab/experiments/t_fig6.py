@@ -210,9 +210,9 @@ class Need(Experiment[NeedSettings]):
             right.plot(1 / fine, asked, **style.DASHED, label="lacking the query's pattern: 0.02")
             right.set_xlabel("1/α")
             right.set_ylabel("examples in a training prompt")
-            right.set_ylim(bottom=0)
+            right.set_ylim(0, 1.4 * right.get_ylim()[1])
             right.set_title("C  length needed", fontweight="bold")
-            right.legend(loc="lower right")
+            right.legend(loc="upper left")
             style.title(figure, self.id, self.title, rows, settings)
             return figure
 
