@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from functools import partial
 from itertools import cycle
-from typing import Annotated, Any, Self
+from typing import Annotated, Any, Literal, Self
 
 import matplotlib as mpl
 from matplotlib.figure import Figure
@@ -64,7 +64,10 @@ class LearnerSettings(NonlinearPaper):
         tuple[Annotated[int, Field(ge=1)], ...], Field(min_length=1), Different, Chosen("l_ts, T Figure 4", grid=True)
     ] = (5, 10, 20, 40)
     domains: Annotated[
-        tuple[str, ...], Field(min_length=1), Different, Chosen("which one Figure 4 shows is not said", grid=True)
+        tuple[Literal["in", "out"], ...],
+        Field(min_length=1),
+        Different,
+        Chosen("which one Figure 4 shows is not said", grid=True),
     ] = ("in", "out")
     test_prompts: Annotated[
         int, Field(ge=1), Chosen("for each seed and point: a learner is fitted for each one", grid=True)
@@ -140,7 +143,7 @@ class Learners(Experiment[LearnerSettings]):
         claims = []
         for domain in settings.domains:
             for group, others in (("default", settings.learners), ("tuned", settings.tuned)):
-                where = {"settings": settings, "domain": domain, "names": tuple(others)}
+                where: dict[str, Any] = {"settings": settings, "domain": domain, "names": tuple(others)}
                 claims += [
                     Claim(
                         f"T-fig4.no-win.{group}.{domain}",
