@@ -450,3 +450,22 @@ def test_untrained_models_and_votes_are_measured_where_they_should_be():
     models = TableSettings().models
     expected = {("trained", m, "error", 500) for m in models} | {("untrained", m, "error", 0) for m in models}
     assert found == expected | {("vote", "vote", "vote", 0)}
+
+
+@pytest.mark.parametrize("id_", experiments())
+def test_every_experiment_draws_what_there_is(id_, store):
+    """As after an interruption, or when every seed diverged: no figure, table or claim may break."""
+    experiment, settings = find(id_), tiny(id_)
+    conditions = experiment.conditions(settings)
+    run([condition.cell for condition in conditions], store, workers=1, quiet=True)
+    parts = [
+        [{**c.columns, **row} for row in store.load_rows(c.cell) if row["seed"] < settings.seeds] for c in conditions
+    ]
+    half = [row for part in parts[: len(parts) // 2] for row in part]
+    keys = {"seed", *conditions[0].columns}
+    lost = [{k: v if k in keys else None for k, v in row.items()} for part in parts for row in part]
+    for rows in (half, parts[0], parts[-1], [row | {"diverged": True} for row in lost]):
+        experiment.draw(rows, settings)
+        experiment.table(rows, settings)
+        verdicts = {claim.id: claim.verdict(rows)["verdict"] for claim in experiment.claims(settings)}
+    assert "holds" not in verdicts.values()  # of nothing but diverged seeds

@@ -6,7 +6,7 @@ from iclab.experiments import find
 from iclab.experiments.s_fig1 import SelectorSettings
 
 FIGURE = find("S-fig1")
-SETTINGS = SelectorSettings(seeds=3, noises=(0.0, 1.0), signals=(1.0, 0.5))
+SETTINGS = SelectorSettings(seeds=3, noises=(1.0,), signals=(0.5,))
 
 
 def test_each_kind_is_trained_and_tested_on_its_own_data():
@@ -37,7 +37,7 @@ def verdicts(relevant=2.1, irrelevant=0.28, label=2.0, feature=0.1, ahead=0.9, k
                 parts = {
                     f"{name}_by_{cut}": value * wobble
                     for cut in ("source", "place")
-                    for name, value in (("label", label), ("feature", feature), ("ahead", ahead))
+                    for name, value in (("label", label), ("feature", feature), ("ahead", ahead if step else 0.5))
                 }
                 rows.append({"probe": "parts", "data": data.label, "step": step, "seed": seed, **parts})
     for row in rows:
@@ -53,8 +53,9 @@ def verdicts(relevant=2.1, irrelevant=0.28, label=2.0, feature=0.1, ahead=0.9, k
         ({"relevant": 1.5}, {"relevant"}),
         ({"key": 1.5}, {"relevant"}),  # both must grow
         ({"irrelevant": 0.5}, {"irrelevant"}),
+        ({"irrelevant": 0.1}, {"irrelevant"}),  # nor may they shrink
         ({"feature": 2.5}, {"label-part.source", "label-part.place"}),
-        ({"ahead": 0.1}, {"fraction.source", "fraction.place"}),
+        ({"ahead": 0.6}, {"fraction.source", "fraction.place"}),  # half is chance
     ],
 )
 def test_claims(changes, failing):
@@ -65,6 +66,14 @@ def test_claims(changes, failing):
 
 def test_one_kind_of_prompts_is_enough_to_fail():
     assert verdicts(relevant=2.1, odd=1.5)["relevant"] == "fails"
+
+
+def test_what_a_figure_varies_or_derives_is_not_set_besides():
+    assert [kind.noise for kind in SETTINGS.changed(noise=0.5).kinds()] == [0.5, 1.0, 0.5]
+    assert SETTINGS.changed(pattern_norm=2.0).prompts().label_norm == 2.0
+    for id_, key in (("S-fig1", "label_norm"), ("T-fig6", "relevant_fraction"), ("T-fig7", "relevant")):
+        with pytest.raises(ValueError, match=f"{key}: is not used here; change"):
+            find(id_).settings().changed(**{key: 1})
 
 
 def test_the_theorems_bounds_are_kept():

@@ -55,6 +55,7 @@ def test_claims():
         ({"angles": (3.0, 25.0)}, {"neurons.label"}),
         ({"small": 0.3}, {"small"}),
         ({"small": 1.4}, {"large"}),  # all alike: there are no two groups
+        ({"large": 0.5}, {"large"}),  # none grew
     ):
         changed = verdicts(**changes)
         assert {name for name in good if changed[name] == "fails"} >= claims, changes

@@ -2,14 +2,8 @@
 
 from __future__ import annotations
 
-from statistics import median
-
-from iclab.probes import Row
-
-SPLIT = 0.5
-"""Theorem 3.7 only says that rows of W_O W_V in L are Ω(1) long. Read as: longer than this share of the seed's median.
-
-Trained lengths fall into two groups with a wide gap between them, so that anything from 0.4 to 0.7 reads the same."""
+from iclab.experiments.claims import BySeed
+from iclab.probes import LARGE, Row
 
 
 def by_seed(rows: list[Row], step: int) -> dict[int, list[Row]]:
@@ -22,8 +16,10 @@ def by_seed(rows: list[Row], step: int) -> dict[int, list[Row]]:
 
 
 def groups_of(neurons: list[Row]) -> tuple[list[Row], list[Row]]:
-    """Divide one seed's neurons into the large and the others."""
-    if not neurons:
-        return [], []
-    limit = SPLIT * median(row["length"] for row in neurons)
-    return [row for row in neurons if row["length"] > limit], [row for row in neurons if row["length"] <= limit]
+    """Divide one seed's neurons into the large, whose row of W_O W_V is Ω(1) long, and the others."""
+    return [n for n in neurons if n["length"] >= LARGE], [n for n in neurons if n["length"] < LARGE]
+
+
+def large_share(rows: list[Row], step: int) -> BySeed:
+    """Each seed's share of large neurons; None where it diverged."""
+    return {seed: len(groups_of(mine)[0]) / len(mine) if mine else None for seed, mine in by_seed(rows, step).items()}

@@ -58,11 +58,12 @@ def seed_points(rows: Sequence[Row], seeds: int, **where: Any) -> list[Point] | 
     found = matching(rows, **where)
     if len(found) < seeds:
         return None
+    gone = sum(row["error"] is None for row in found.values())
     points = []
     for seed, row in found.items():
         lost = row["error"] is None
         interval = Interval(0.0, 1.0) if lost else wilson(row["prompts"] - row["right"], row["prompts"])
-        points.append(Point(row["error"], interval, f"seed {seed}", int(lost)))
+        points.append(Point(row["error"], interval, f"seed {seed}", gone))
     return points
 
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 import difflib
 import math
 from dataclasses import dataclass
-from typing import Annotated, Any, Literal, Self
+from typing import Annotated, Any, ClassVar, Literal, Self
 
 from pydantic import AfterValidator, Field
 
@@ -66,6 +66,9 @@ class Settings(Description):
         ),
     ] = "auto"
 
+    instead: ClassVar[dict[str, str]] = {}
+    """Inherited settings that an experiment varies itself, and what to change in their place."""
+
     def quick(self) -> Self:
         """Return the quick edition: one group of seeds."""
         return self.changed(seeds=min(self.seeds, 8))
@@ -73,11 +76,13 @@ class Settings(Description):
     def changed(self, /, **values: Any) -> Self:
         """Return settings with other values, validated."""
         for name in values:
+            if name in self.instead:
+                raise InputError(f"{name}: is not used here; change {self.instead[name]}")
             if name not in type(self).model_fields:
                 near = difflib.get_close_matches(name, type(self).model_fields, n=3, cutoff=0.5)
                 hint = f"did you mean {' or '.join(near)}?" if near else "`iclab experiments ID` lists the known ones"
                 raise InputError(f"{name}: unknown key; {hint}")
-        return type(self).model_validate(self.model_dump() | values)
+        return self.but(**values)
 
     def unusual(self) -> str:
         """Name the settings that are not iclab's own choice, for titles; how much was run is told otherwise."""
@@ -385,6 +390,8 @@ class NonlinearPaper(Settings):
 
     def out_of_domain(self, total: float, **changes: Any) -> Prompts:
         """T §5: three mixtures of patterns with K', of which the first has weights that sum to S1 = ``total``."""
+        if self.relevant < 6:
+            raise InputError(f"relevant = {self.relevant}: the mixtures of T §5 are made of six patterns")
         spread = math.sqrt(max(0.0, LARGEST_SUM**2 - total**2))
         a, b, half = (total + spread) / 2, (total - spread) / 2, math.sqrt(0.5)
         rest = (0.0,) * (self.relevant - 6)
@@ -431,6 +438,8 @@ class NonlinearPaper(Settings):
 class SelectorPaper(NonlinearPaper):
     """Paper S's data and training (§2, §3.2): T's model on λ µ + κ ν + noise. Of its experiment S prints no sizes."""
 
+    instead = {"label_norm": "pattern_norm, which ‖q‖ equals in S"}
+
     dimension: Annotated[int, Chosen("d_X is not said; as in T")] = 30
     label_dimension: Annotated[int, Chosen("d_Y is not said; as in T")] = 30
     relevant: Annotated[int, Chosen("M1 is not said; as in T")] = 6
@@ -442,10 +451,10 @@ class SelectorPaper(NonlinearPaper):
     train_irrelevant_scale: Annotated[float, Disclosed("|κ| ≤ 1, S (3)")] = 1.0
     attention_size: Annotated[int, Chosen("m_a, m_b > d_X + d_Y is all S says; as in T")] = 60
     init_scale: Annotated[float, Field(gt=0, lt=0.1), Disclosed("δ ∈ (0, 0.1), S §2: which is not said")] = 0.09
-    label_norm: Annotated[float, Field(gt=0), Disclosed("‖q‖ = β, S §3.2")] = 3.0
     noise: Annotated[float, Field(ge=0), Disclosed("τ ≤ O(1/M1), S Theorem 1")] = 0.0
     signal: Annotated[float, Field(gt=0, le=1), Disclosed("λ*, S (4); λ is taken uniform on (λ*, 1)")] = 1.0
 
     def prompts(self, **changes: Any) -> Prompts:
         """S (3)."""
-        return super().prompts(**{"noise": self.noise, "signal": (self.signal, 1.0)} | changes)
+        own = {"noise": self.noise, "signal": (self.signal, 1.0), "label_norm": self.pattern_norm}  # ‖q‖ = β, §3.2
+        return super().prompts(**own | changes)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from matplotlib import colormaps
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
@@ -66,7 +67,14 @@ def title(figure: Figure, id_: str, text: str, rows: list[dict[str, Any]], setti
 
 
 def curve(
-    axes: Axes, xs: Sequence[float], values: Sequence[Mapping[int, float | None]], colour: str, label: str = ""
+    axes: Axes,
+    xs: Sequence[float],
+    values: Sequence[Mapping[int, float | None]],
+    colour: Any,
+    label: str = "",
+    *,
+    band: bool = True,
+    **line: Any,
 ) -> None:
     """Draw means over seeds, in a band from the lowest to the highest; a point with no seed left is skipped."""
     drawn = []
@@ -76,8 +84,26 @@ def curve(
             drawn.append((x, min(good), max(good), sum(good) / len(good)))
     if drawn:
         places, low, high, mean = zip(*drawn, strict=True)
-        axes.fill_between(places, low, high, color=colour, alpha=0.2, linewidth=0)
-        axes.plot(places, mean, color=colour, marker="o", markersize=3.8, label=label or None)
+        if band:
+            axes.fill_between(places, low, high, color=colour, alpha=0.2, linewidth=0)
+        axes.plot(places, mean, **{"color": colour, "marker": "o", "markersize": 3.8, "label": label or None} | line)
+
+
+BESIDE: dict[str, Any] = {"band": False, "linestyle": "dashed", "marker": ""}
+"""A curve that accompanies another."""
+
+
+def shades(count: int) -> list[Any]:
+    """Colours for so many curves: the palette, or from dark to light for a longer family."""
+    if count <= len(SERIES):
+        return list(SERIES[:count])
+    return [colormaps["viridis"](0.9 * i / (count - 1)) for i in range(count)]
+
+
+def legend(axes: Axes, **where: Any) -> None:
+    """Name the curves, if there are any."""
+    if axes.get_legend_handles_labels()[0]:
+        axes.legend(**where)
 
 
 def grid(axes: Axes) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from functools import partial
+from itertools import cycle
 from typing import Annotated, Any, Literal, Self
 
 import matplotlib as mpl
@@ -24,6 +25,8 @@ from iclab.prompts.tasks import Ring, TaskSet
 
 SMALL = 0.01
 """The paper: the error out of domain is "< 0.01 when S1 ≥ 1 and deviates from 0 when S1 < 1"."""
+UNSEEN = {"softmax-mlp": 0.005, "gpt2": SMALL}
+"""The paper: in domain the error on unseen tasks goes to 0. Read as: below this."""
 ATTENTION = 0.8
 """The paper: attention on examples with the query's pattern is 1 − Θ(M1^−C). Read as: above this, out of domain too."""
 DOMAINS = {"in": "in domain, unseen tasks", "out": "out of domain"}
@@ -166,7 +169,7 @@ class Shift(Experiment[ShiftSettings]):
             for total in settings.sums:
                 columns, prompts = {"panel": "sum", "sum": total, "domain": "out"}, settings.out_of_domain(total)
                 ask(settings.training_of("softmax-mlp"), columns, "attended", prompts)
-                for tasks in settings.more_tasks:
+                for tasks in _more_tasks(settings):
                     ask(settings.changed(train_tasks=tasks).training(), columns, "error", prompts)
         return found
 
@@ -197,16 +200,17 @@ class Shift(Experiment[ShiftSettings]):
                 Claim(
                     f"T-fig3.unseen.{model}",
                     "in domain the trained model generalises to unseen tasks",
-                    f"error on unseen tasks < {SMALL} for every single seed, α' = {settings.relevant_fraction:g}",
+                    f"error on unseen tasks < {UNSEEN[model]} for every seed, α' = {settings.relevant_fraction:g}",
                     judged(
                         partial(seed_points, seeds=settings.seeds, model=model, panel="unseen", probe="error"),
                         every_below,
-                        SMALL,
+                        UNSEEN[model],
                     ),
                 ),
                 Claim(
                     f"T-fig3.attention.{model}",
-                    "attention concentrates on examples with the query's pattern, out of domain too (Corollary 4.3)",
+                    "attention concentrates on examples with the query's pattern, out of domain too (Corollary 4.3, of "
+                    "the one-layer model)",
                     f"attention on them > {ATTENTION}, mean over prompts and seeds, S1 = {LARGEST_SUM:.2f}, last layer",
                     judged(
                         mean_point(settings.seeds, partial(_attention, settings=settings, model=model)),
@@ -220,7 +224,8 @@ class Shift(Experiment[ShiftSettings]):
                     Claim(
                         f"T-fig3.length.{domain}.{model}",
                         f"a longer testing context is needed when α' is smaller ({name})",
-                        "error at the smallest α' − error at the largest > 0 at every length, on paired seeds",
+                        "error at the smallest α' − error at the largest > 0 at every length up to that of training, "
+                        "on paired seeds",
                         judged(partial(_lengths, settings=settings, model=model, domain=domain), every_above, 0.0),
                     )
                 )
@@ -229,8 +234,8 @@ class Shift(Experiment[ShiftSettings]):
                 Claim(
                     "T-fig3.leak",
                     "out of domain, errors come from attention that goes to other patterns (a finding of iclab's)",
-                    "error of the one-layer model − error of a vote weighted by its attention within ±0.01 at every "
-                    "S1 ≥ 0",
+                    f"error of the one-layer model − error of a vote weighted by its attention within ±{SMALL} at "
+                    "every S1 in [0, 1), where there are errors",
                     judged(partial(_leaks, settings=settings), every_within, -SMALL, SMALL),
                 )
             )
@@ -259,7 +264,7 @@ class Shift(Experiment[ShiftSettings]):
         for model in settings.models:
             own = _own(settings, model)
             line(model, "", "in", "", usual, {**own, "panel": "unseen"})
-            others = map(str, settings.more_tasks) if model == "softmax-mlp" else ()
+            others = _more_tasks(settings) if model == "softmax-mlp" else []
             for name, columns in ((model, own), *((f"{model}, {t}", {**own, "tasks": t}) for t in others)):
                 for total in settings.sums:
                     line(name, "a", "out", f"{total:g}", usual, {**columns, "panel": "sum", "sum": total})
@@ -282,7 +287,8 @@ class Shift(Experiment[ShiftSettings]):
                 _draw_sums(left, [row for row in rows if row["model"] == model], settings, model)
                 for panel, (domain, name) in zip((middle, right), DOMAINS.items(), strict=True):
                     style.grid(panel)
-                    for colour, fraction in zip(style.SERIES, settings.test_fractions, strict=False):
+                    colours = style.shades(len(settings.test_fractions))
+                    for colour, fraction in zip(colours, settings.test_fractions, strict=True):
                         found = [
                             errors(mine, panel="length", domain=domain, fraction=fraction, length=n)
                             for n in settings.lengths
@@ -291,7 +297,7 @@ class Shift(Experiment[ShiftSettings]):
                     panel.set_title(name, fontweight="bold")
                     panel.set_xlabel("examples in a test prompt")
                     panel.set_ylim(bottom=0)
-                right.legend()
+                style.legend(right)
             style.title(figure, self.id, self.title, rows, settings)
             return figure
 
@@ -300,20 +306,17 @@ def _draw_sums(axes: Axes, rows: list[Row], settings: ShiftSettings, model: str)
     style.grid(axes)
     sums = sorted(settings.sums)
 
-    def curve(probe: str, tasks: str, colour: str, label: str) -> None:
+    def curve(probe: str, tasks: str, colour: str, label: str, **line: Any) -> None:
         where = {"panel": "sum", "probe": probe, "tasks": tasks}
-        style.curve(axes, sums, [errors(rows, **where, sum=s) for s in sums], colour, label)
+        style.curve(axes, sums, [errors(rows, **where, sum=s) for s in sums], colour, label, **line)
 
     mine = str(settings.training_of(model).prompts.tasks)
     curve("error", mine, style.COLOURS[model], f"trained on {mine}")
     if model == "softmax-mlp":
-        for tasks, colour in zip(map(str, settings.more_tasks), style.SPARE, strict=False):
+        for tasks, colour in zip(_more_tasks(settings), cycle(style.SPARE), strict=False):
             curve("error", tasks, colour, f"trained on {tasks}")
-        curve("attended", mine, style.INK, f"vote by attention, {mine}")
-        if len(axes.lines) > 1:
-            axes.lines[-1].set(linestyle="dashed", marker="")
-            axes.collections[-1].set_alpha(0.0)
-    axes.legend(fontsize=8, loc="upper right")
+        curve("attended", mine, style.INK, f"vote by attention, {mine}", **style.BESIDE)
+    style.legend(axes, fontsize=8, loc="upper right")
     axes.axvline(1.0, color=style.FAINT, linewidth=0.8, linestyle=(0, (1, 2)))
     axes.axhline(SMALL, **style.DASHED)
     axes.set_yscale("symlog", linthresh=SMALL)
@@ -363,15 +366,20 @@ def _seed_by_seed(rows: list[Row], settings: ShiftSettings, model: str, sums: Se
     return points
 
 
+def _more_tasks(settings: ShiftSettings) -> list[str]:
+    """The other training tasks by name, without the usual ones."""
+    return [name for name in map(str, settings.more_tasks) if name != str(settings.train_tasks)]
+
+
 def _own(settings: ShiftSettings, model: str) -> dict[str, Any]:
     """The columns of a model trained on the tasks the paper says."""
     return {"model": model, "tasks": str(settings.training_of(model).prompts.tasks)}
 
 
 def _leaks(rows: list[Row], settings: ShiftSettings) -> list[Point] | None:
-    """Error of the one-layer model − error of a vote weighted by its attention, at every S1 ≥ 0."""
+    """Error of the one-layer model − error of a vote weighted by its attention, at every S1 in [0, 1)."""
     points = []
-    for total in (s for s in settings.sums if s >= 0):
+    for total in (s for s in settings.sums if 0 <= s < 1):
         where = {**_own(settings, "softmax-mlp"), "panel": "sum", "sum": total}
         model, vote = (errors(rows, **where, probe=probe) for probe in ("error", "attended"))
         point = paired_point(model, vote, settings.seeds, f"S1 = {total:g}")
@@ -392,7 +400,7 @@ def _lengths(rows: list[Row], settings: ShiftSettings, model: str, domain: str) 
     if len(settings.test_fractions) < 2:
         return None
     points = []
-    for length in settings.lengths:
+    for length in (n for n in settings.lengths if n <= settings.context_length):  # beyond, chance leaves no error
         where = {"model": model, "probe": "error", "panel": "length", "domain": domain, "length": length}
         small, large = (
             errors(rows, **where, fraction=fraction)
@@ -402,4 +410,4 @@ def _lengths(rows: list[Row], settings: ShiftSettings, model: str, domain: str) 
         if point is None:
             return None
         points.append(point)
-    return points
+    return points or None

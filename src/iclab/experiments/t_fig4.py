@@ -8,7 +8,7 @@ from typing import Annotated, Any, Literal, Self
 
 import matplotlib as mpl
 from matplotlib.figure import Figure
-from pydantic import Field
+from pydantic import Field, model_validator
 
 from iclab.engines import Recipe, Training
 from iclab.experiments import style
@@ -58,7 +58,7 @@ class LearnerSettings(NonlinearPaper):
         "5-NN, cosine": {"learner": "5-nn", "cosine": True},
     }
     test_fractions: Annotated[
-        tuple[Annotated[float, Field(gt=0, le=1)], ...], Field(min_length=1), Different, Disclosed("α', T Figure 4")
+        tuple[Annotated[float, Field(gt=0, le=1)], ...], Field(min_length=2), Different, Disclosed("α', T Figure 4")
     ] = (0.8, 0.6)
     lengths: Annotated[
         tuple[Annotated[int, Field(ge=1)], ...], Field(min_length=1), Different, Chosen("l_ts, T Figure 4", grid=True)
@@ -72,6 +72,13 @@ class LearnerSettings(NonlinearPaper):
     test_prompts: Annotated[
         int, Field(ge=1), Chosen("for each seed and point: a learner is fitted for each one", grid=True)
     ] = 500
+
+    @model_validator(mode="after")
+    def _named_once(self) -> Self:
+        twice = self.learners.keys() & self.tuned.keys()
+        if twice or ICL in self.learners | self.tuned:
+            raise ValueError(f"learners and tuned: {', '.join(twice or [ICL])} is a name that another has")
+        return self
 
     def quick(self) -> Self:
         """Return the quick edition: out of domain alone, two lengths, fewer prompts."""
@@ -143,21 +150,23 @@ class Learners(Experiment[LearnerSettings]):
         claims = []
         for domain in settings.domains:
             for group, others in (("default", settings.learners), ("tuned", settings.tuned)):
+                if not others:
+                    continue
                 where: dict[str, Any] = {"settings": settings, "domain": domain, "names": tuple(others)}
                 claims += [
                     Claim(
                         f"T-fig4.no-win.{group}.{domain}",
-                        f"when α' = {easy:g} the advance of ICL is not significant",
+                        "when α' = 0.8 the advance of ICL over other algorithms is not significant",
                         f"error of the best learner ({group}) − error of ICL < {CLEAR} at every length, α' = {easy:g}, "
                         f"{DOMAINS[domain]}",
                         judged(partial(_gaps, fraction=easy, **where), every_below, CLEAR),
                     ),
                     Claim(
                         f"T-fig4.win.{group}.{domain}",
-                        f"when α' = {hard:g} ICL is the most sample-efficient",
-                        f"error of every learner ({group}) − error of ICL > 0 at l = {length}, α' = {hard:g}, "
+                        "when α' = 0.6 ICL is the most sample-efficient",
+                        f"error of every learner ({group}) − error of ICL > {CLEAR} at l = {length}, α' = {hard:g}, "
                         f"{DOMAINS[domain]}, paired by seed",
-                        judged(partial(_ahead, fraction=hard, **where), every_above, 0.0),
+                        judged(partial(_ahead, fraction=hard, **where), every_above, CLEAR),
                     ),
                 ]
             where = {"settings": settings, "domain": domain, "names": (*settings.learners, *settings.tuned)}
@@ -183,7 +192,8 @@ class Learners(Experiment[LearnerSettings]):
                         where = {"learner": name, "domain": domain, "fraction": fraction, "length": length}
                         p = proportion(rows, **where)
                         line[f"l = {length}"] = "–" if p is None else p.short()
-                    hinge = mean_text(rows, "hinge", **where) if name == ICL else ""  # others decide on another scale
+                    longest = {"learner": name, "domain": domain, "fraction": fraction, "length": max(settings.lengths)}
+                    hinge = mean_text(rows, "hinge", **longest) if name == ICL else ""  # others decide on another scale
                     line["hinge loss, longest"] = hinge
                     lines.append(line)
         return lines
@@ -203,12 +213,10 @@ class Learners(Experiment[LearnerSettings]):
                         where = {"learner": name, "domain": domain, "fraction": fraction}
                         found = [errors(rows, **where, length=n) for n in settings.lengths]
                         colour = style.COLOURS["softmax-mlp"] if name == ICL else (colours | tuned)[name]
-                        style.curve(panel, settings.lengths, found, colour, name)
-                        if name in tuned:
-                            panel.lines[-1].set(linestyle="dashed", marker="")
+                        look = style.BESIDE if name in tuned else {"band": name == ICL}
                         if name == ICL:
-                            panel.lines[-1].set(linewidth=2.4)
-                        panel.collections[-1].set_alpha(0.2 if name == ICL else 0.0)
+                            look = {"linewidth": 2.4}
+                        style.curve(panel, settings.lengths, found, colour, name, **look)
                     panel.set_title(f"{DOMAINS[domain]}, α' = {fraction:g}", fontweight="bold")
                     panel.set_xlabel("examples in a prompt")
                     panel.set_ylabel("error")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import partial
-from statistics import mean
+from statistics import mean, median
 from typing import Annotated, Any, NamedTuple, Self
 
 import matplotlib as mpl
@@ -15,7 +15,7 @@ from pydantic import Field
 from iclab.experiments import style
 from iclab.experiments.claims import BySeed, Claim, Point, every_above, every_below, every_within, judged, mean_point
 from iclab.experiments.experiment import Condition, Experiment, in_groups
-from iclab.experiments.neurons import SPLIT, by_seed, groups_of
+from iclab.experiments.neurons import by_seed
 from iclab.experiments.rows import errors, mean_text, paired_point, proportion, values
 from iclab.experiments.settings import LARGEST_SUM, Chosen, Different, Disclosed, NonlinearPaper
 from iclab.probes import Pruning, Row
@@ -29,6 +29,12 @@ MUCH = 0.01
 """Hurting is read as: the error moves by more than this."""
 SLOPE = 0.5
 """Theorem 3.7 bounds the hinge loss: Ω(R) is read as more than this times R."""
+LITTLE = 0.05
+"""O(ε + M1^(−1/2)) is read as: below this."""
+SPLIT = 0.5
+"""The paper does not say which magnitudes of W_O are small. Read as: at most this share of the seed's median."""
+ALL = 1.0
+"""The rate at which all small neurons go."""
 
 
 class Way(NamedTuple):
@@ -44,7 +50,10 @@ WAYS = {
     "random": Way("at random", {"order": "random"}),
     "largest": Way("largest rows of W_O W_V first", {"order": "largest"}),
     "largest-balanced": Way("largest first, both signs alike", {"order": "largest", "balanced": True}),
+    "large": Way("large ones at random", {"order": "random", "among": "large"}),
+    "small": Way("small ones at random", {"order": "random", "among": "small"}),
 }
+"""What is pruned, and how; the last two are the sets of Theorem 3.7."""
 
 Rates = Annotated[tuple[Annotated[float, Field(ge=0, le=1)], ...], Field(min_length=1), Different]
 
@@ -81,10 +90,10 @@ class Pruned(Experiment[PruningSettings]):
         "α' improves the pruned model."
     )
     reading = (
-        "(A) The error out of domain (S1 = 1.28) against the share of neurons taken out, for five ways to choose them; "
-        "bars show the magnitudes of all neurons in order. (B) The hinge loss, which is what the theorem bounds: it "
-        "rises with the share long before an answer changes its sign. (C) Smallest first, for several α'. Means over "
-        "seeds; bands run from the lowest to the highest seed."
+        "(A) The error out of domain (S1 = 1.28) against the share of neurons taken out, for several ways to choose "
+        "them; bars show the magnitudes of all neurons in order. (B) The hinge loss, which is what the theorem bounds: "
+        "it rises with the share long before an answer changes its sign. (C) Smallest first, for several α'. Means "
+        "over seeds; bands run from the lowest to the highest seed."
     )
     settings = PruningSettings
 
@@ -115,19 +124,19 @@ class Pruned(Experiment[PruningSettings]):
     def claims(self, settings: PruningSettings) -> list[Claim]:
         """What is free, what is not, and what α' does."""
         free = [rate for rate in settings.rates if 0 < rate <= FREE]
-        many = [rate for rate in settings.rates if 0.5 <= rate < 1]
+        some, many = ([r for r in settings.rates if low <= r <= high] for low, high in ((0.1, 0.5), (0.5, 0.95)))
         usual, (low, *_, high) = settings.relevant_fraction, _fractions_of(settings)
 
         def moved(way: str, rates: list[float]) -> list[tuple[Place, Place]]:
-            return [((way, rate, usual), (way, 0.0, usual)) for rate in rates]
+            return [((way, rate, usual), ("smallest", 0.0, usual)) for rate in rates]
 
         random = [(("random", rate, usual), ("smallest", rate, usual)) for rate in many]
-        fractions = [(("smallest", rate, low), ("smallest", rate, high)) for rate in settings.rates if rate > 0]
+        fractions = [(("smallest", rate, low), ("smallest", rate, high)) for rate in settings.rates if 0 < rate <= 0.5]
         return [
             *(
                 Claim(
                     f"T-fig5.free.{way}",
-                    "magnitude-based pruning is free up to about 15 %",
+                    "magnitude-based pruning does not hurt up to a rate of about 15 % (Figure 5 a)",
                     f"error − error unpruned < {NOTHING} at rates {_list(free)}, paired by seed; {WAYS[way].name}",
                     judged(_differences(settings, moved(way, free)), every_below, NOTHING),
                 )
@@ -135,36 +144,21 @@ class Pruned(Experiment[PruningSettings]):
             ),
             Claim(
                 "T-fig5.small-share",
-                "around 15 % of the neurons have a small magnitude",
-                f"the share of rows of W_O W_V no longer than {SPLIT} × the median is between 0.10 and 0.20",
+                "around 15 % of the neurons of W_O have a small magnitude (Figure 5 a)",
+                f"the share of rows of W_O no longer than {SPLIT} × the median is between 0.10 and 0.20",
                 judged(mean_point(settings.seeds, partial(_small_share, settings=settings)), every_within, 0.1, 0.2),
             ),
             Claim(
                 "T-fig5.largest",
-                "pruning neurons with large weights raises the error",
+                "pruning neurons with large weights raises the error with the rate (Figure 5 a)",
                 f"error − error unpruned > {MUCH} at rates {_list(many)}, paired by seed; {WAYS['largest'].name}",
                 judged(_differences(settings, moved("largest", many)), every_above, MUCH),
             ),
             Claim(
                 "T-fig5.largest-balanced",
-                "pruning a fraction R of the large neurons costs Ω(R) (Theorem 3.7, for any such set)",
+                "pruning neurons with large weights raises the error with the rate (Figure 5 a)",
                 f"the same where both signs lose alike: {WAYS['largest-balanced'].name}",
                 judged(_differences(settings, moved("largest-balanced", many)), every_above, MUCH),
-            ),
-            *(
-                Claim(
-                    f"T-fig5.loss.{way}",
-                    "pruning a fraction R of the large neurons costs a loss of Ω(R) (Theorem 3.7 (16), hinge loss)",
-                    f"(hinge loss − unpruned) / R > {SLOPE} at rates {_list(many)}, paired by seed; {WAYS[way].name}",
-                    judged(_differences(settings, moved(way, many), "hinge"), every_above, SLOPE),
-                )
-                for way in ("largest", "largest-balanced", "random")
-            ),
-            Claim(
-                "T-fig5.loss.smallest",
-                "pruning the small neurons costs next to no loss (Theorem 3.7 (15), hinge loss)",
-                f"(hinge loss − unpruned) / R < 0.05 at rates {_list(free)}, paired by seed",
-                judged(_differences(settings, moved("smallest", free), "hinge"), every_below, 0.05),
             ),
             Claim(
                 "T-fig5.random",
@@ -173,9 +167,21 @@ class Pruned(Experiment[PruningSettings]):
                 judged(_differences(settings, random), every_above, 0.0),
             ),
             Claim(
+                "T-fig5.loss.large",
+                "pruning a share R of the neurons, all of them in L, costs a loss of Ω(R) (Theorem 3.7 (16))",
+                f"(hinge loss − unpruned) / R > {SLOPE} at rates {_list(some)}, paired by seed; {WAYS['large'].name}",
+                judged(_differences(settings, moved("large", some), "hinge"), every_above, SLOPE),
+            ),
+            Claim(
+                "T-fig5.loss.small",
+                "pruning all neurons outside L costs next to no loss (Theorem 3.7 (15))",
+                f"hinge loss − unpruned < {LITTLE} with all of them gone, paired by seed",
+                judged(_differences(settings, moved("small", [ALL]), "hinge"), every_below, LITTLE),
+            ),
+            Claim(
                 "T-fig5.fraction",
-                "a larger α' improves the pruned model",
-                "error at the smallest α' − error at the largest > 0 at every rate above 0, paired by seed",
+                "a larger α' improves the pruned model (Figure 5 b)",
+                "error at the smallest α' − at the largest > 0 at rates up to 0.5, smallest first, paired by seed",
                 judged(_differences(settings, fractions), every_above, 0.0),
             ),
         ]
@@ -208,7 +214,9 @@ class Pruned(Experiment[PruningSettings]):
                 panel.set_xlabel("share of neurons taken out")
                 panel.axvline(FREE, color=style.FAINT, linewidth=0.8, linestyle=(0, (1, 2)))
                 panel.set_xlim(0, 1)
-            for (way, (name, _)), colour in zip(WAYS.items(), style.SERIES, strict=True):
+            for (way, (name, _)), colour in zip(WAYS.items(), (*style.SERIES, style.INK, ""), strict=True):
+                if way == "small":  # one point alone
+                    continue
                 where = {"probe": "error", "way": way, "fraction": usual}
                 style.curve(left, rates, [errors(rows, **where, rate=rate) for rate in rates], colour, name)
                 hinge = [values(rows, "hinge", **where, rate=rate) for rate in rates]
@@ -216,7 +224,8 @@ class Pruned(Experiment[PruningSettings]):
             _draw_bars(left, rows, settings)
             left.set_title(f"A  which neurons go (α' = {usual:g})", fontweight="bold")
             middle.set_title(f"B  the same, hinge loss (α' = {usual:g})", fontweight="bold")
-            for fraction, colour in zip(_fractions_of(settings), style.SERIES, strict=False):
+            fractions = _fractions_of(settings)
+            for fraction, colour in zip(fractions, style.shades(len(fractions)), strict=True):
                 where = {"probe": "error", "way": "smallest", "fraction": fraction}
                 found = [errors(rows, **where, rate=rate) for rate in rates]
                 style.curve(right, rates, found, colour, f"α' = {fraction:g}")
@@ -224,22 +233,27 @@ class Pruned(Experiment[PruningSettings]):
             for panel, what in ((left, "error"), (middle, "hinge loss"), (right, "error")):
                 panel.set_ylim(0, max(0.05, panel.get_ylim()[1]))
                 panel.set_ylabel(f"{what} out of domain")
-            figure.legend(*left.get_legend_handles_labels(), loc="outside lower left", ncols=5)
-            right.legend(loc="upper left")
+            figure.legend(*left.get_legend_handles_labels(), loc="outside lower left", ncols=6)
+            style.legend(right, loc="upper left")
             style.title(figure, self.id, self.title, rows, settings)
             return figure
 
 
 def _draw_bars(axes: Axes, rows: list[Row], settings: PruningSettings) -> None:
-    """Draw all neurons from the smallest to the largest behind the curves, as the paper does."""
-    lengths = [sorted(row["length"] for row in mine) for mine in by_seed(rows, settings.steps).values() if mine]
-    if not lengths:
+    """Draw all neurons from the smallest to the largest behind the curves, as the paper does, in two ways."""
+    seeds = [mine for mine in by_seed(rows, settings.steps).values() if mine]
+    if not seeds:
         return
     bars = axes.twinx()
-    height = [mean(column) for column in zip(*lengths, strict=True)]
-    width = 1.0 / len(height)
-    bars.bar([(i + 0.5) * width for i in range(len(height))], height, width, color="#56B4E9", alpha=0.25, linewidth=0)
-    bars.set_ylabel("length of the row of W_O W_V (bars)", color=style.FAINT)
+    for column, look in (("length", {"color": "#56B4E9", "alpha": 0.25}), ("hidden_length", {"alpha": 0.0})):
+        ordered = [sorted(row[column] for row in mine) for mine in seeds]
+        height = [mean(values) for values in zip(*ordered, strict=True)]
+        width = 1.0 / len(height)
+        places = [(i + 0.5) * width for i in range(len(height))]
+        bars.bar(places, height, width, linewidth=0, **look)
+        if column == "hidden_length":
+            bars.plot(places, height, color=style.FAINT, linewidth=0.8)
+    bars.set_ylabel("length of the row of W_O W_V (bars), of W_O (line)", color=style.FAINT)
     bars.set_ylim(bottom=0)
     axes.set_zorder(bars.get_zorder() + 1)
     axes.patch.set_visible(False)
@@ -257,7 +271,9 @@ def _points(settings: PruningSettings) -> list[tuple[str, float, float]]:
     """Every (way, rate, α') that is measured: all ways at the usual α', smallest first at the others."""
     usual = settings.relevant_fraction
     others = [fraction for fraction in _fractions_of(settings) if fraction != usual]
-    points = [(way, rate, usual) for way in WAYS for rate in settings.rates]
+    points = [("smallest", 0.0, usual), ("small", ALL, usual)]
+    points += [(way, rate, usual) for way in WAYS for rate in settings.rates if way != "small"]
+    points = list(dict.fromkeys(points))
     return points + [("smallest", rate, fraction) for fraction in others for rate in settings.rates]
 
 
@@ -277,7 +293,7 @@ def _differences(
                 values(rows, column, probe="error", way=way, rate=rate, fraction=fraction)
                 for way, rate, fraction in (first, second)
             )
-            if column == "hinge":
+            if column == "hinge" and first[1] < ALL:
                 here, there = ({s: v if v is None else v / first[1] for s, v in x.items()} for x in (here, there))
             point = paired_point(here, there, settings.seeds, f"rate {first[1]:g}")
             if point is None:
@@ -289,6 +305,10 @@ def _differences(
 
 
 def _small_share(rows: list[Row], settings: PruningSettings) -> BySeed:
-    """Each seed's share of small neurons; None where it diverged."""
-    neurons = by_seed(rows, settings.steps)
-    return {seed: len(groups_of(mine)[1]) / len(mine) if mine else None for seed, mine in neurons.items()}
+    """Each seed's share of neurons whose row of W_O is small; None where it diverged."""
+    found: BySeed = {}
+    for seed, neurons in by_seed(rows, settings.steps).items():
+        lengths = [neuron["hidden_length"] for neuron in neurons]
+        small = [length for length in lengths if length <= SPLIT * median(lengths)]
+        found[seed] = len(small) / len(lengths) if lengths else None
+    return found

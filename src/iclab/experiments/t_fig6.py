@@ -13,9 +13,19 @@ from matplotlib.figure import Figure
 from pydantic import Field
 
 from iclab.experiments import style
-from iclab.experiments.claims import BySeed, Claim, Point, every_above, every_within, judged, mean_point
+from iclab.experiments.claims import (
+    BySeed,
+    Claim,
+    Point,
+    every_above,
+    every_below,
+    every_within,
+    judged,
+    mean_point,
+    together,
+)
 from iclab.experiments.experiment import Condition, Experiment, in_groups
-from iclab.experiments.rows import errors, mean_text, proportion
+from iclab.experiments.rows import difference, errors, mean_text, proportion
 from iclab.experiments.settings import Chosen, Different, NonlinearPaper
 from iclab.probes import Row
 
@@ -23,13 +33,15 @@ SMALL = 0.01
 """The paper does not say when a model is trained. Read as: its error on unseen tasks is below this, to the end."""
 LINEAR = 0.98
 """Linear is read as: R² of a straight line through a seed's points is above this. At 0.95 a square passes as well."""
-NEVER = "never trained at some α"
+NEVER = "diverged, or never came below it"
 POWERS = {"2/3": 2 / 3, "1": 1.0}
 TESTS = {"own": "tested on prompts of the same length", "long": "tested on long prompts"}
 
 
 class NeedSettings(NonlinearPaper):
     """T-fig6."""
+
+    instead = {"relevant_fraction": "fractions"}
 
     fractions: Annotated[
         tuple[Annotated[float, Field(gt=0, le=1)], ...],
@@ -44,17 +56,21 @@ class NeedSettings(NonlinearPaper):
         Chosen("l_tr tried, besides that of all other figures", grid=True),
     ] = (2, 4, 6, 8, 12, 16, 28)
     long: Annotated[int, Field(ge=1), Chosen("l_ts of long test prompts, which hide no pattern by chance")] = 40
+    long_fraction: Annotated[
+        float, Field(gt=0, le=1), Chosen("α' of long test prompts, the same for all: only the training differs")
+    ] = 0.8
     steps: Annotated[int, Chosen("T, enough for the smallest α")] = 800
     watched: Annotated[int, Field(ge=1), Chosen("kept steps, between which a crossing is interpolated")] = 32
     test_prompts: Annotated[int, Field(ge=1), Chosen("for each seed and kept step", grid=True)] = 1_000
 
     def quick(self) -> Self:
         """Return the quick edition: fewer α, lengths and prompts."""
+        fewer = tuple(a for a in self.fractions if a in (0.4, 0.6, 1.0))
         return (
             super()
             .quick()
             .changed(
-                fractions=tuple(a for a in self.fractions if a in (0.4, 0.6, 1.0)) or self.fractions,
+                fractions=fewer if len(fewer) >= 3 else self.fractions,
                 lengths=tuple(n for n in self.lengths if n == 6) or self.lengths,
                 test_prompts=min(self.test_prompts, 400),
             )
@@ -87,11 +103,14 @@ class Need(Experiment[NeedSettings]):
         found = []
         for fraction in settings.fractions:
             for length in settings.all_lengths():
-                own = settings.changed(relevant_fraction=fraction, context_length=length)
+                own = settings.but(relevant_fraction=fraction, context_length=length)
                 if length != settings.context_length:
                     own = own.changed(watched=1)
                 unseen = own.prompts(tasks=own.unseen())
-                tests = {"own": unseen, "long": unseen.but(context_length=settings.long, relevant_fraction=TESTED)}
+                tests = {
+                    "own": unseen,
+                    "long": unseen.but(context_length=settings.long, relevant_fraction=settings.long_fraction),
+                }
                 for step in own.kept_steps():
                     for test, prompts in tests.items():
                         if test == "own" and step < own.steps:
@@ -114,14 +133,11 @@ class Need(Experiment[NeedSettings]):
             return mean_point(settings.seeds, partial(values, settings=settings, **which), fate=NEVER)
 
         return [
-            *(
-                Claim(
-                    f"T-fig6.iterations.{name.replace('/', '-')}",
-                    "the required number of iterations is linear in α^(−2/3)",
-                    f"R² > {LINEAR} of needed iterations against α^(−{name}), mean over seeds",
-                    judged(over_seeds(_fits, power=power), every_above, LINEAR),
-                )
-                for name, power in POWERS.items()
+            Claim(
+                "T-fig6.iterations",
+                "the required number of iterations is linear in α^(−2/3)",
+                f"R² > {LINEAR} of needed iterations against α^(−2/3), mean over seeds; other powers are as straight",
+                judged(over_seeds(_fits, power=2 / 3), every_above, LINEAR),
             ),
             Claim(
                 "T-fig6.exponent",
@@ -129,15 +145,29 @@ class Need(Experiment[NeedSettings]):
                 "the exponent of a power law through the points is within 0.1 of 2/3, mean over seeds",
                 judged(over_seeds(_exponents), every_within, 2 / 3 - 0.1, 2 / 3 + 0.1),
             ),
-            *(
-                Claim(
-                    f"T-fig6.length.{test}",
-                    "the required length of the training prompt is linear in 1/α",
-                    f"R² > {LINEAR} against 1/α of the length from which on the error is below {SMALL}, mean over "
-                    f"seeds; {words}",
-                    judged(over_seeds(_length_fits, test=test), every_above, LINEAR),
-                )
-                for test, words in TESTS.items()
+            Claim(
+                "T-fig6.straighter",
+                "the required number of iterations is linear in α^(−2/3), rather than in 1/α (iclab's question)",
+                "R² against α^(−2/3) − R² against 1/α > 0, mean over seeds",
+                judged(over_seeds(_straighter), every_above, 0.0),
+            ),
+            Claim(
+                "T-fig6.length",
+                "the required length of the training prompt is linear in 1/α",
+                f"R² > {LINEAR} against 1/α of the length from which on the error is below {SMALL}, mean over seeds; "
+                f"{TESTS['own']}",
+                judged(over_seeds(_length_fits, test="own"), every_above, LINEAR),
+            ),
+            Claim(
+                "T-fig6.training-length",
+                "it is the training prompt whose length is required",
+                "training prompts may not be shorter when tests are long: length needed, tested on the same length − "
+                "tested on long prompts < 1 at every α, mean over seeds",
+                judged(
+                    together(*(over_seeds(_shorter, fraction=fraction) for fraction in settings.fractions)),
+                    every_below,
+                    1.0,
+                ),
             ),
         ]
 
@@ -167,9 +197,7 @@ class Need(Experiment[NeedSettings]):
             fractions = sorted(settings.fractions, reverse=True)
             xs = [fraction ** (-2 / 3) for fraction in fractions]
             needed = [needed_steps(rows, settings, fraction) for fraction in fractions]
-            style.curve(left, xs, needed, style.COLOURS["softmax-mlp"], "needed")
-            for line in left.lines:
-                line.set(linestyle="none")
+            style.curve(left, xs, needed, style.COLOURS["softmax-mlp"], "needed", linestyle="none")
             means = [np.mean([v for v in found.values() if v is not None] or [np.nan]) for found in needed]
             good = np.isfinite(means)
             if good.sum() >= 2:
@@ -185,23 +213,21 @@ class Need(Experiment[NeedSettings]):
             left.set_ylabel("iterations needed")
             left.set_ylim(bottom=0)
             left.set_title("A  iterations", fontweight="bold")
-            left.legend(loc="upper left")
+            style.legend(left, loc="upper left")
             lengths = settings.all_lengths()
-            for fraction, colour in zip(fractions, _shades(len(fractions)), strict=True):
+            for fraction, colour in zip(fractions, style.shades(len(fractions)), strict=True):
                 for test in TESTS:
                     where = {"fraction": fraction, "test": test, "step": settings.steps}
                     found = [errors(rows, **where, length=n) for n in lengths]
-                    style.curve(middle, lengths, found, colour, f"α = {fraction:g}" if test == "own" else "")
-                    if test == "long" and middle.lines:
-                        middle.lines[-1].set(linestyle="dashed", marker="")
-                        middle.collections[-1].set_alpha(0.0)
+                    label, beside = (f"α = {fraction:g}", {}) if test == "own" else ("", style.BESIDE)
+                    style.curve(middle, lengths, found, colour, label, **beside)
             middle.axhline(SMALL, **style.DASHED)
             middle.set_yscale("symlog", linthresh=SMALL)
             middle.set_ylim(0, 1)
             middle.set_xlabel("examples in a training prompt")
             middle.set_ylabel("error after training")
             middle.set_title("B  length of training prompts", fontweight="bold")
-            middle.legend(fontsize=8)
+            style.legend(middle, fontsize=8)
             for test, colour in zip(TESTS, style.SERIES, strict=False):
                 found = [needed_length(rows, settings, fraction, test) for fraction in fractions]
                 style.curve(right, [1 / fraction for fraction in fractions], found, colour, TESTS[test])
@@ -212,13 +238,9 @@ class Need(Experiment[NeedSettings]):
             right.set_ylabel("examples in a training prompt")
             right.set_ylim(0, 1.4 * right.get_ylim()[1])
             right.set_title("C  length needed", fontweight="bold")
-            right.legend(loc="upper left")
+            style.legend(right, loc="upper left")
             style.title(figure, self.id, self.title, rows, settings)
             return figure
-
-
-TESTED = 0.8
-"""α' of the long test prompts, the same for every training: what differs is the training alone."""
 
 
 def needed_steps(rows: list[Row], settings: NeedSettings, fraction: float) -> BySeed:
@@ -277,6 +299,17 @@ def _exponents(rows: list[Row], settings: NeedSettings) -> BySeed:
     return _over_fractions(needed, lambda xs, ys: float(-np.polyfit(np.log(xs), np.log(ys), 1)[0]))
 
 
+def _straighter(rows: list[Row], settings: NeedSettings) -> BySeed:
+    """Each seed's R² against α^(−2/3) − R² against 1/α."""
+    return difference(_fits(rows, settings, 2 / 3), _fits(rows, settings, 1.0))
+
+
+def _shorter(rows: list[Row], settings: NeedSettings, fraction: float) -> BySeed:
+    """By how much shorter training prompts may be when tests are long."""
+    own, long = (needed_length(rows, settings, fraction, test) for test in TESTS)
+    return difference(own, long)
+
+
 def _length_fits(rows: list[Row], settings: NeedSettings, test: str) -> BySeed:
     needed = {fraction: needed_length(rows, settings, fraction, test) for fraction in settings.fractions}
     return _over_fractions(needed, lambda xs, ys: straightness([1 / x for x in xs], ys))
@@ -297,8 +330,3 @@ def _spread(values: list[float | None], seeds: int) -> str:
         return "never" if seeds else ""
     missing = f", {seeds - len(good)} never" if len(good) < seeds else ""
     return f"{np.mean(good):.0f} ({min(good):.0f} to {max(good):.0f}{missing})"
-
-
-def _shades(count: int) -> list[Any]:
-    """From dark to light, for an ordered family of curves."""
-    return [mpl.colormaps["viridis"](0.9 * i / max(count - 1, 1)) for i in range(count)]

@@ -28,6 +28,8 @@ SMALL = 0.01
 class TaskSettings(NonlinearPaper):
     """T-fig7."""
 
+    instead = {"relevant": "relevants", "train_tasks": "relevants and beyond"}
+
     relevant_fraction: Annotated[float, Field(gt=0, le=1), Disclosed("α, T A.2")] = 0.6
     relevants: Annotated[
         tuple[Annotated[int, Field(ge=3)], ...],
@@ -49,14 +51,18 @@ class TaskSettings(NonlinearPaper):
     def quick(self) -> Self:
         """Return the quick edition: fewer patterns and fewer numbers of tasks."""
         fewer = tuple(n for n in self.beyond if n in (-1, 0, 2)) or self.beyond
-        return super().quick().changed(relevants=self.relevants[:2], beyond=fewer, test_prompts=2_000)
+        return (
+            super()
+            .quick()
+            .changed(relevants=self.relevants[:2], beyond=fewer, test_prompts=min(self.test_prompts, 2_000))
+        )
 
 
 def tasks(relevant: int, count: int) -> tuple[Pair, ...]:
     """Return ``count`` training tasks: those of the ring one after another, then others in an order drawn once."""
     ring = [(j, (j + 1) % relevant) for j in range(relevant)]
     others = [pair for pair in AllPairs().pairs(relevant) if pair not in Ring(steps=1).pairs(relevant)]
-    order = np.argsort(words([relevant], Stream.TRAIN, positions=len(others))[0, 0, :, 0], kind="stable")
+    order = np.argsort(words([relevant], Stream.TASKS, positions=len(others))[0, 0, :, 0], kind="stable")
     return tuple([*ring, *(others[i] for i in order)][:count])
 
 
@@ -71,8 +77,9 @@ class TrainingTasks(Experiment[TaskSettings]):
     )
     reading = (
         "The error on tasks that were not trained on, mean over seeds; bands run from the lowest to the highest seed. "
-        "M1 tasks are one step round the ring; fewer leave out its last ones, so that some pattern never means +1 and "
-        "another never −1; more add others, drawn once at random, as the paper does: some patterns then mean +1 more "
+        "M1 tasks are one step round the ring; fewer leave out its last ones, so that some pattern never means +1, "
+        "another never −1, and with two fewer one is in no task at all; more add others, drawn once at random, as the "
+        "paper does: some patterns then mean +1 more "
         "often than others."
     )
     settings = TaskSettings
@@ -82,7 +89,7 @@ class TrainingTasks(Experiment[TaskSettings]):
         found = []
         for relevant in settings.relevants:
             for count in _counts(settings, relevant):
-                changed = settings.changed(
+                changed = settings.but(
                     relevant=relevant,
                     irrelevant=min(settings.irrelevant, settings.dimension - relevant),
                     train_tasks=Listed(listed=tasks(relevant, count)),
@@ -142,14 +149,14 @@ class TrainingTasks(Experiment[TaskSettings]):
             axes = figure.subplots()
             style.grid(axes)
             axes.axvline(0, color=style.FAINT, linewidth=0.8, linestyle=(0, (1, 2)))
-            for colour, relevant in zip(style.SERIES, settings.relevants, strict=False):
+            for colour, relevant in zip(style.shades(len(settings.relevants)), settings.relevants, strict=True):
                 counts = _counts(settings, relevant)
                 found = [errors(rows, relevant=relevant, tasks=count) for count in counts]
                 style.curve(axes, [count - relevant for count in counts], found, colour, f"M1 = {relevant}")
             axes.xaxis.set_major_locator(MaxNLocator(integer=True))
             axes.set_xlabel("training tasks, counted from M1")
             axes.set_ylabel("error on unseen tasks")
-            axes.legend()
+            style.legend(axes)
             style.title(figure, self.id, self.title, rows, settings)
             return figure
 

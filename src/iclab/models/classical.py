@@ -51,6 +51,8 @@ class Classical(nn.Module):
         neighbours = re.fullmatch(r"([1-9]\d*)-nn", str(learner))
         if learner not in LEARNERS and not neighbours:
             raise InputError(f"learner = {learner!r}: must be one of {', '.join(LEARNERS)}, or another k-nn")
+        if not isinstance(cosine, bool):
+            raise InputError(f"cosine = {cosine!r}: must be true or false")
         if not penalty > 0:
             raise InputError(f"penalty = {penalty!r}: must be above 0")
         self.inputs = width - label_width

@@ -69,7 +69,11 @@ class SoftmaxMLP(nn.Module):
         output: Literal["mean", "root"] = "mean",
     ) -> None:
         super().__init__()
-        sizes = {"neurons": neurons, "state_size": state_size or width, "value_size": value_size or width}
+        sizes = {
+            "neurons": neurons,
+            "state_size": width if state_size is None else state_size,
+            "value_size": width if value_size is None else value_size,
+        }
         for name, size in sizes.items():
             if not isinstance(size, int) or isinstance(size, bool) or size < 1:
                 raise InputError(f"{name} = {size!r}: must be a whole number of at least 1")

@@ -2,10 +2,11 @@
 
 from iclab.probes.answers import Row
 from iclab.probes.probes import PROBES, VERSION, measure, unmeasurable
-from iclab.probes.pruning import Pruning
+from iclab.probes.pruning import LARGE, Pruning
 from iclab.probes.statistics import Interval, Proportion, over_seeds, paired, wilson
 
 __all__ = [
+    "LARGE",
     "PROBES",
     "VERSION",
     "Interval",

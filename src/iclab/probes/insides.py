@@ -81,7 +81,8 @@ def part_sums(look: Look) -> Sums:
     """
     batch, answer, tokens, _, weights = look
     _need(weights, "parts", "value", "hidden", "signs")
-    assert answer.attention is not None
+    if answer.attention is None:
+        raise InputError("probe = parts: this model's forward pass returns no attention; return an iclab.Answer")
     width, inputs = tokens.shape[-1], tokens.shape[-1] - batch.labels.shape[-1]
     value, hidden = weights["value"].double(), weights["hidden"].double()
     if value.shape[1] < width:

@@ -14,6 +14,8 @@ from iclab.engines import Trained
 from iclab.prompts import Stream
 from iclab.prompts.counters import uniform, words
 
+LARGE = 1.0
+"""T Theorem 3.7 (14): rows of W_O W_V in L are Ω(1) long. Read as: at least this."""
 SLOT = 2
 """Of the stream of weights: the block that random pruning takes its order from."""
 
@@ -27,13 +29,15 @@ class Pruning(Description):
     """
 
     rate: Annotated[float, Field(ge=0, le=1)]
-    """R, the share of neurons to take out."""
+    """R, the share of neurons to take out: of all there are, or as many as may go."""
     order: Literal["smallest", "largest", "random"] = "smallest"
     """Which go first: those of small magnitude, of large magnitude, or any."""
     by: Literal["product", "hidden"] = "product"
     """Whose rows' lengths are the magnitudes: W_O W_V as in T Theorem 3.7, or W_O as in T Figure 5."""
     balanced: bool = False
     """Take the same share of the neurons with a > 0 and of those with a < 0."""
+    among: Literal["all", "large", "small"] = "all"
+    """Which may go: all, those of magnitude 1 and more, or the others (L and its complement in T Theorem 3.7)."""
 
     def chosen(self, magnitude: NDArray[np.float64], signs: NDArray[np.float64], seed: int) -> NDArray[np.intp]:
         """Return the neurons to take out, given each one's magnitude and sign."""
@@ -41,11 +45,14 @@ class Pruning(Description):
             rank = uniform(words([seed], Stream.WEIGHTS, positions=len(signs), slot=SLOT)[0, 0, :, 0])
         else:
             rank = magnitude if self.order == "smallest" else -magnitude
-        sides = [np.flatnonzero(signs > 0), np.flatnonzero(signs < 0)] if self.balanced else [np.arange(len(signs))]
-        return np.concatenate([side[np.argsort(rank[side], kind="stable")][: self._count(len(side))] for side in sides])
-
-    def _count(self, neurons: int) -> int:
-        return round(self.rate * neurons)
+        allowed = np.ones(len(signs), dtype=bool)
+        if self.among != "all":
+            allowed = (magnitude >= LARGE) == (self.among == "large")
+        gone = []
+        for side in (signs > 0, signs < 0) if self.balanced else (signs != 0,):
+            may = np.flatnonzero(side & allowed)
+            gone.append(may[np.argsort(rank[may], kind="stable")][: round(self.rate * side.sum())])
+        return np.concatenate(gone)
 
 
 def pruned(trained: Trained, pruning: Pruning, at: int) -> Trained:

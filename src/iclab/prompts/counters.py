@@ -34,6 +34,7 @@ class Stream(IntEnum):
     BASIS = 3
     MIXTURE = 4
     WEIGHTS = 5
+    TASKS = 6
 
 
 _M0 = np.uint64(0xD2511F53)

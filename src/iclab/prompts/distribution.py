@@ -80,6 +80,8 @@ class Prompts(Description):
                     raise ValueError(
                         f"{kind}_mixtures = {mixture}: needs one finite weight for each of the {known} {kind} patterns"
                     )
+            if kind == "relevant" and len(mixtures) == 1:
+                raise ValueError("relevant_mixtures = 1 of them: a task needs two")
             if len(mixtures) > known:
                 raise ValueError(f"{kind}_mixtures = {len(mixtures)} of them: must be at most the {known} they mix")
         if self.signal[0] > self.signal[1]:
