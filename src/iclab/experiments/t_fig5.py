@@ -91,9 +91,9 @@ class Pruned(Experiment[PruningSettings]):
     )
     reading = (
         "(A) The error out of domain (S1 = 1.28) against the share of neurons taken out, for several ways to choose "
-        "them; bars show the magnitudes of all neurons in order. (B) The hinge loss, which is what the theorem bounds: "
-        "it rises with the share long before an answer changes its sign. (C) Smallest first, for several α'. Means "
-        "over seeds; bands run from the lowest to the highest seed."
+        "them; bars show the lengths of all rows of W_O W_V in order, the thin line those of W_O. (B) The hinge loss, "
+        "which is what the theorem bounds: it rises with the share long before an answer changes its sign. (C) Smallest "
+        "first, for several α'. Means over seeds; bands in (B) and (C) run from the lowest to the highest seed."
     )
     settings = PruningSettings
 
@@ -206,7 +206,7 @@ class Pruned(Experiment[PruningSettings]):
     def draw(self, rows: list[Row], settings: PruningSettings) -> Figure:
         """Draw the three panels."""
         with mpl.rc_context(style.RC):
-            figure = Figure(figsize=(12.4, 4.8), layout="constrained")
+            figure = Figure(figsize=(12.4, 5.2), layout="constrained")
             left, middle, right = figure.subplots(1, 3)
             rates, usual = sorted(settings.rates), settings.relevant_fraction
             for panel in (left, middle, right):
@@ -218,7 +218,8 @@ class Pruned(Experiment[PruningSettings]):
                 if way == "small":  # one point alone
                     continue
                 where = {"probe": "error", "way": way, "fraction": usual}
-                style.curve(left, rates, [errors(rows, **where, rate=rate) for rate in rates], colour, name)
+                found = [errors(rows, **where, rate=rate) for rate in rates]
+                style.curve(left, rates, found, colour, name, band=False)  # the bars are in their way
                 hinge = [values(rows, "hinge", **where, rate=rate) for rate in rates]
                 style.curve(middle, rates, hinge, colour)
             _draw_bars(left, rows, settings)
@@ -233,7 +234,7 @@ class Pruned(Experiment[PruningSettings]):
             for panel, what in ((left, "error"), (middle, "hinge loss"), (right, "error")):
                 panel.set_ylim(0, max(0.05, panel.get_ylim()[1]))
                 panel.set_ylabel(f"{what} out of domain")
-            figure.legend(*left.get_legend_handles_labels(), loc="outside lower left", ncols=6)
+            figure.legend(*left.get_legend_handles_labels(), loc="outside lower left", ncols=3)
             style.legend(right, loc="upper left")
             style.title(figure, self.id, self.title, rows, settings)
             return figure
