@@ -92,8 +92,8 @@ class Pruned(Experiment[PruningSettings]):
     reading = (
         "(A) The error out of domain (S1 = 1.28) against the share of neurons taken out, for several ways to choose "
         "them; bars show the lengths of all rows of W_O W_V in order, the thin line those of W_O. (B) The hinge loss, "
-        "which is what the theorem bounds: it rises with the share long before an answer changes its sign. (C) Smallest "
-        "first, for several α'. Means over seeds; bands in (B) and (C) run from the lowest to the highest seed."
+        "which is what the theorem bounds: it rises with the share long before an answer changes its sign. (C) "
+        "Smallest first, for several α'. Means over seeds; bands in (B) and (C) run from the lowest to the highest."
     )
     settings = PruningSettings
 
