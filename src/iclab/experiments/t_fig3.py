@@ -87,15 +87,15 @@ class ShiftSettings(NonlinearPaper):
     gpt2_batch_size: Annotated[int, Chosen("not said")] = 64
 
     def quick(self) -> Self:
-        """Return the quick edition: fewer points and prompts, and a quarter of GPT-2's training."""
+        """Return the quick edition: fewer points and prompts, and an eighth of GPT-2's training."""
         return (
             super()
             .quick()
             .changed(
                 sums=tuple(s for s in self.sums if s in (-1.28, 0.0, 0.5, 1.0, 1.28)) or self.sums,
-                lengths=tuple(n for n in self.lengths if n in (5, 10, 20)) or self.lengths,
+                lengths=tuple(n for n in self.lengths if n in (5, 20)) or self.lengths,
                 test_prompts=min(self.test_prompts, 1_000),
-                gpt2_steps=min(self.gpt2_steps, 400),
+                gpt2_steps=min(self.gpt2_steps, 200),
             )
         )
 

@@ -40,7 +40,7 @@ class LearnerSettings(NonlinearPaper):
         "1-NN": {"learner": "1-nn"},
         "3-NN": {"learner": "3-nn"},
     }
-    # `iclab run T-fig4 --quick --set 'lengths=[20]' --set tuned=…`, with every candidate in turn.
+    # `iclab run T-fig4 --quick --set 'lengths=[20]' --set test_prompts=100 --set tuned=…`, with all candidates.
     tuned: Annotated[
         dict[str, Learner],
         Chosen(
@@ -88,7 +88,7 @@ class LearnerSettings(NonlinearPaper):
             .changed(
                 domains=self.domains[-1:],
                 lengths=tuple(n for n in self.lengths if n in (10, 20)) or self.lengths,
-                test_prompts=min(self.test_prompts, 100),
+                test_prompts=min(self.test_prompts, 60),
             )
         )
 

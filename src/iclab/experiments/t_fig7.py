@@ -50,7 +50,7 @@ class TaskSettings(NonlinearPaper):
 
     def quick(self) -> Self:
         """Return the quick edition: fewer patterns and fewer numbers of tasks."""
-        fewer = tuple(n for n in self.beyond if n in (-1, 0, 2)) or self.beyond
+        fewer = tuple(n for n in self.beyond if n in (-1, 0)) or self.beyond
         return (
             super()
             .quick()
