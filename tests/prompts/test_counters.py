@@ -57,6 +57,7 @@ def test_stream_numbers_are_the_ones_every_result_was_made_with():
         "BASIS": 3,
         "MIXTURE": 4,
         "WEIGHTS": 5,
+        "TASKS": 6,
     }
 
 
@@ -79,7 +80,7 @@ def test_no_two_callers_get_the_same_block():
         for seed, stream, step, slot in who
     ]
     blocks = np.concatenate(drawn)
-    assert len(np.unique(blocks, axis=0)) == len(blocks) == 3 * 5 * 3 * 3 * 3 * 4
+    assert len(np.unique(blocks, axis=0)) == len(blocks) == 3 * len(Stream) * 3 * 3 * 3 * 4
 
 
 def test_training_and_test_streams_share_no_block():
