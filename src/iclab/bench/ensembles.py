@@ -16,7 +16,7 @@ from iclab.engines import Training, train
 from iclab.experiments.settings import DeepMambaPaper, NonlinearPaper
 
 SEEDS = 10
-STEPS = 20
+STEPS = 60
 
 
 class Case(NamedTuple):
@@ -41,9 +41,9 @@ CASES = {
 def stacked(case: str, seeds: tuple[int, ...], steps: int | None = None) -> float:
     """Train some seeds together, on one thread; return the seconds it took."""
     training = CASES[case].training()
-    recipe = training.recipe.but(steps=steps or STEPS, snapshots=())
+    training = training.but(recipe=training.recipe.but(steps=steps or STEPS, snapshots=()))
     started = time.perf_counter()
-    train(training.but(recipe=recipe), seeds)
+    train(training, seeds)
     return time.perf_counter() - started
 
 
