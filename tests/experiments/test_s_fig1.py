@@ -3,7 +3,9 @@
 import pytest
 
 from iclab.experiments import find
+from iclab.experiments.claims import Point, together
 from iclab.experiments.s_fig1 import SelectorSettings
+from iclab.probes import Interval
 
 FIGURE = find("S-fig1")
 SETTINGS = SelectorSettings(seeds=3, noises=(1.0,), signals=(0.5,))
@@ -81,3 +83,9 @@ def test_the_theorems_bounds_are_kept():
         SETTINGS.changed(init_scale=0.2)
     with pytest.raises(ValueError, match="greater than or equal to 0"):
         SETTINGS.changed(noises=(-1.0,))
+
+
+def test_points_of_several_sources_are_judged_only_if_all_are_there():
+    here = [Point(0.5, Interval(0.4, 0.6), "here")]
+    assert together(lambda rows: here, lambda rows: here)([]) == here * 2
+    assert together(lambda rows: here, lambda rows: None)([]) is None

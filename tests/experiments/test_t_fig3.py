@@ -4,6 +4,8 @@ import numpy as np
 import pytest
 
 from iclab.experiments import find
+from iclab.experiments.claims import every_below
+from iclab.experiments.rows import seed_points
 from iclab.experiments.settings import LARGEST_SUM
 from iclab.experiments.t_fig3 import ShiftSettings
 
@@ -99,3 +101,10 @@ def test_one_bad_seed_fails_what_is_said_of_every_seed():
     found = verdicts(odd=0.02)
     assert found["ood-every-seed"] == "fails"
     assert found["ood-small"] == "undecided"  # the mean is small, but its interval is wide
+
+
+def test_diverged_seeds_are_counted_all_of_them():
+    rows = [{"seed": seed, "prompts": 1_000, "right": 1_000, "error": None if seed < 2 else 0.0} for seed in range(4)]
+    found = every_below(seed_points(rows, 4), 0.01)
+    assert (found.verdict, found.where) == ("undecided", "seed 2; 2 diverged")
+    assert seed_points(rows, 5) is None

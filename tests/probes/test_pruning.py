@@ -69,6 +69,17 @@ def test_a_higher_rate_takes_out_all_that_a_lower_one_does(signs, rates, order):
     assert low <= high
 
 
+@pytest.mark.parametrize("order", ORDERS)
+def test_large_and_small_ones_are_taken_from_their_own_group(order):
+    magnitude, signs = np.array([0.2, 1.0, 3.0, 0.9, 1.5, 0.1]), np.ones(6)
+    for among, group in (("large", {1, 2, 4}), ("small", {0, 3, 5})):
+        some, all_ = (
+            iclab.Pruning(rate=rate, order=order, among=among).chosen(magnitude, signs, 3) for rate in (1 / 3, 1.0)
+        )
+        assert len(some) == 2  # a share of all six, as far as the group goes
+        assert set(some.tolist()) < set(all_.tolist()) == group
+
+
 def test_random_pruning_is_even_and_differs_between_seeds():
     signs, magnitude = np.ones(50), np.zeros(50)
     gone = [iclab.Pruning(rate=0.3, order="random").chosen(magnitude, signs, seed) for seed in range(400)]
