@@ -10,7 +10,7 @@ from typing import Annotated, Any, Literal
 from pydantic import Field
 
 from iclab.description import Description
-from iclab.engines import Recipe, Trained, Training, warn_beyond_theory
+from iclab.engines import Engine, Recipe, Trained, Training, warn_beyond_theory
 from iclab.lab import MeasurementCell, Store, TrainingCell, run
 from iclab.models import Model
 from iclab.probes import Proportion, Pruning
@@ -30,7 +30,7 @@ class Request(Description):
     probes: Annotated[tuple[str, ...], Field(min_length=1)] = ("error",)
     pruning: Pruning | None = None
     """Neurons taken out before measuring."""
-    engine: Literal["auto", "fused", "reference"] = "auto"
+    engine: Engine = "auto"
     dtype: Literal["float32", "float64"] = "float32"
     basis_seed: Annotated[int | None, Field(ge=0, lt=2**32)] = None
 

@@ -10,7 +10,7 @@ from typing import Literal
 import torch
 
 from iclab.description import InputError
-from iclab.engines import Recipe, Trained, Training, answers, stacking_obstacle, warn_beyond_theory, weights
+from iclab.engines import Engine, Recipe, Trained, Training, answers, stacking_obstacle, warn_beyond_theory, weights
 from iclab.engines import train as train_seeds
 from iclab.lab.progress import Watch
 from iclab.models import GROUP, Answer, Model, combine
@@ -24,7 +24,7 @@ def train(
     recipe: Recipe | None = None,
     *,
     seeds: int | Iterable[int] = GROUP,
-    engine: Literal["auto", "fused", "reference"] = "auto",
+    engine: Engine = "auto",
     dtype: Literal["float32", "float64"] = "float32",
     device: Literal["cpu", "cuda"] = "cpu",
     basis_seed: int | None = None,
@@ -40,8 +40,8 @@ def train(
         recipe: loss, optimiser, steps, batch size.
         seeds: how many (0 … seeds − 1), or which. Seeds are trained in fixed groups, mostly of eight, so that
             a seed's result does not depend on the others asked for.
-        engine: ``fused`` is some thirty times faster and applies to ``mamba`` and ``linear`` under SGD; ``auto`` takes
-            it where it applies.
+        engine: ``fused`` is some thirty times faster and applies to ``mamba`` and ``linear`` under SGD, ``compact`` is
+            some three times faster and applies to ``softmax-mlp``; ``auto`` takes them where they apply.
         dtype: ``float32`` or ``float64``.
         device: ``cpu`` or ``cuda``.
         basis_seed: fix the rotation of the patterns; by default every seed has its own.

@@ -140,11 +140,11 @@ def _must_be_writable(folder: Path, field: str, value: str) -> None:
 
 def _tell_engines(trainings: list[Training]) -> None:
     """Say on standard error which engine each training runs on, and why."""
-    from iclab.engines import fused_obstacle
+    from iclab.engines import faster_obstacle
 
-    for training in dict.fromkeys((t.model.label, t.engine, fused_obstacle(t)) for t in trainings):
+    for training in dict.fromkeys((t.model.label, t.engine, faster_obstacle(t)) for t in trainings):
         label, engine, obstacle = training
-        reason = f" ({obstacle})" if obstacle else "" if engine == "fused" else " (as asked)"
+        reason = f" ({obstacle})" if obstacle else " (as asked)" if engine == "reference" else ""
         print(f"iclab: {label} runs on the {engine} engine{reason}", file=sys.stderr)
 
 

@@ -117,8 +117,8 @@ def parser(actions: Mapping[str, Callable[[argparse.Namespace], None]]) -> argpa
         sub.add_argument("--workers", metavar="N", type=int, default=os.cpu_count() or 1, help=text)
 
     def chooses_engine(sub: argparse.ArgumentParser) -> None:
-        sub.add_argument("--engine", help="fused or reference (default: fused where it applies)")
-        sub.add_argument("--verbose", action="store_true", help="say which engine runs, and why not the fused one")
+        sub.add_argument("--engine", help="fused, compact or reference (default: the fastest that applies)")
+        sub.add_argument("--verbose", action="store_true", help="say which engine runs, and why not a faster one")
 
     def has_settings(sub: argparse.ArgumentParser) -> None:
         sub.add_argument("--quick", action="store_true", help="the quick edition: one group of 8 seeds, fewer points")

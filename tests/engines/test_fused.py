@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 import torch
 
-from iclab.engines import Recipe, Switch, Training, answers, fused, fused_obstacle, kernels, train, weights
+from iclab.engines import Recipe, Switch, Training, answers, faster_obstacle, fused, kernels, train, weights
 from iclab.engines.exponential import exponential
 from iclab.probes import measure
 from iclab.prompts import Mixture, Outliers, Patterns, Prompts, Stream
@@ -225,7 +225,7 @@ def any_rule(examples):
 def test_what_it_cannot_do_falls_back_with_a_reason(changes, reason):
     training = Training(**({"model": "mamba"} | changes))
     assert training.engine == "reference"
-    assert reason in fused_obstacle(training)
+    assert reason in faster_obstacle(training)
     with pytest.raises(ValueError, match="engine = fused"):
         Training(**({"model": "mamba", "engine": "fused"} | changes))
 

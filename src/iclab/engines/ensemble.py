@@ -18,7 +18,7 @@ from torch.func import functional_call, stack_module_state, vmap
 
 from iclab.description import InputError
 from iclab.models import Answer, Model, as_answer, combine
-from iclab.prompts import Basis, Prompts
+from iclab.prompts import Basis, PromptBatch, Prompts
 
 Weights = dict[str, Tensor]
 """Every seed's weights by name, shape (seeds, …)."""
@@ -76,6 +76,11 @@ class Stacked:
             return {name: part for name, part in answer._asdict().items() if part is not None}  # vmap takes no None
 
         return Answer(**vmap(one)(self._parameters, self._buffers, tokens))
+
+    def compact(self, batch: PromptBatch, rows: Tensor) -> Answer:
+        """Answer compact prompts made of ``rows`` (seeds, D' + 1, width), by the model's own function for them."""
+        answer: Answer = type(self._skeleton).compact(self._parameters | self._buffers, rows, batch)  # type: ignore[attr-defined]
+        return answer
 
     def weights(self) -> Weights:
         return {name: value.detach().cpu().clone() for name, value in (self._parameters | self._buffers).items()}

@@ -119,14 +119,17 @@ class Recipe(Description):
         return tuple(sorted({0, *self.snapshots, self.steps}))
 
 
+Engine = Literal["auto", "fused", "compact", "reference"]
+
+
 class Training(Description):
     """Everything that decides a training run but the seed."""
 
     model: Model
     prompts: Prompts = Prompts()
     recipe: Recipe = Recipe()
-    engine: Literal["auto", "fused", "reference"] = "auto"
-    """``auto`` becomes ``fused`` where that engine applies, else ``reference``."""
+    engine: Engine = "auto"
+    """``auto`` becomes ``fused`` or ``compact`` where those engines apply, else ``reference``."""
     dtype: Literal["float32", "float64"] = "float32"
     device: Literal["cpu", "cuda"] = "cpu"
     """``cuda`` runs the reference engine on a GPU; it has not been tried on one."""
@@ -151,11 +154,12 @@ class Training(Description):
 
     @model_validator(mode="after")
     def _settle_engine(self) -> Training:
-        obstacle = fused_obstacle(self)
-        if self.engine == "fused" and obstacle:
-            raise ValueError(f"engine = fused: does not apply: {obstacle}; use auto or reference")
+        obstacles = {"fused": fused_obstacle(self), "compact": compact_obstacle(self)}
+        if obstacle := obstacles.get(self.engine):
+            raise ValueError(f"engine = {self.engine}: does not apply: {obstacle}; use auto or reference")
         if self.engine == "auto":  # settled here, so that the hash knows the engine that really runs
-            object.__setattr__(self, "engine", "reference" if obstacle else "fused")
+            applies = [name for name, obstacle in obstacles.items() if not obstacle]
+            object.__setattr__(self, "engine", applies[0] if applies else "reference")
         return self
 
     def prompts_at(self, step: int) -> Prompts:
@@ -211,3 +215,19 @@ def fused_obstacle(training: Training) -> str:
         return f"device = {training.device}: it runs on the CPU"
     phases = (training.prompts, *(switch.prompts for switch in recipe.switches))
     return next(filter(None, map(undrawable, phases)), "")
+
+
+def faster_obstacle(training: Training) -> str:
+    """Say why a training cannot run on the faster engine that its model was written for, if it was for one."""
+    return compact_obstacle(training) if training.model.compact else fused_obstacle(training)
+
+
+def compact_obstacle(training: Training) -> str:
+    """Say why a training cannot run on the compact engine; an empty text if it can."""
+    if not training.model.compact:
+        return f"model {training.model.label} has no compact form"
+    if training.device != "cpu":
+        return f"device = {training.device}: it runs on the CPU"
+    phases = (training.prompts, *(switch.prompts for switch in training.recipe.switches))
+    noise = next((phase.noise for phase in phases if phase.noise), 0.0)
+    return f"noise = {noise}: is in no dictionary" if noise else ""

@@ -1,6 +1,8 @@
 """The reference engine: plain PyTorch, dense tokens, autograd, seeds stacked in one leading dimension.
 
 Slow beside an engine written for one architecture, but it trains anything, and every faster one is tested against it.
+The same loop also drives the *compact* engine: models that can answer prompts in dictionary coordinates
+(`iclab.models.compact`) are then asked in those, the rest is as here.
 """
 
 from __future__ import annotations
@@ -19,7 +21,7 @@ from iclab.models import Answer
 from iclab.prompts import PromptBatch, Prompts, Stream
 
 VERSION = 1
-"""Part of every cell's hash: bump it when the same description trains to other weights."""
+"""Part of every cell's hash: bump it when the same description trains to other weights, beyond rounding."""
 
 CHUNK = 256
 """Prompts answered at a time when measuring: few enough to stay in the processor's cache."""
@@ -49,16 +51,9 @@ def train(
 
 def _train(training: Training, seeds: tuple[int, ...], report: Report, tell: Callable[[str], None]) -> Trained:
     recipe, dtype = training.recipe, getattr(torch, training.dtype)
-    dictionaries: dict[Prompts, torch.Tensor] = {}
-
-    def tokens_of(prompts: Prompts, batch: PromptBatch, alive: list[int]) -> torch.Tensor:
-        if prompts not in dictionaries:
-            dictionaries[prompts] = stacked_dictionary(training, seeds, prompts)
-        return batch.dense(dictionaries[prompts][alive])
-
     alive = list(range(len(seeds)))  # rows of `seeds` still training
-    first = training.prompts.draw(seeds, Stream.TRAIN, count=2, dtype=training.dtype)
-    ensemble, obstacle = _ensemble(training, seeds, tokens_of(training.prompts, first, alive))
+    ensemble, obstacle = _ensemble(training, seeds)
+    ask = _Asking(training, seeds, ensemble)
     if obstacle and recipe.steps:
         tell(f"{training.model.label}: seeds run one after another, not stacked: {obstacle}")
     _check_parameters(training, ensemble)
@@ -78,7 +73,7 @@ def _train(training: Training, seeds: tuple[int, ...], report: Report, tell: Cal
             [seeds[i] for i in alive], Stream.TRAIN, step=step, count=recipe.batch_size, dtype=training.dtype
         )
         target = torch.from_numpy(batch.target).to(training.device, dtype)
-        output = ensemble.forward(tokens_of(prompts, batch, alive), training=True).output
+        output = ask(prompts, batch, alive).output
         loss = hinge(output, target).mean(1)  # (seeds,)
         optimizer.zero_grad(set_to_none=True)
         loss.sum().backward()
@@ -117,15 +112,46 @@ def answers(
     """Answer ``count`` fresh prompts with each seed's weights (dense, by name), a chunk at a time."""
     training, seeds = trained.training, trained.seeds
     ensemble, _ = _ensemble(training, seeds, weights=weights)
-    dictionary = stacked_dictionary(training, seeds, prompts)
+    ask = _Asking(training, seeds, ensemble)
     for first in range(0, count, CHUNK):
         with one_thread(), torch.no_grad():
             batch = prompts.draw(
                 seeds, stream, step=step, first=first, count=min(CHUNK, count - first), dtype=training.dtype
             )
-            answer = ensemble.forward(batch.dense(dictionary), training=False)
+            answer = ask(prompts, batch, training=False)
         yield batch, answer
         report(batch.outlier.shape[1] * len(seeds))
+
+
+class _Asking:
+    """Puts prompts before an ensemble: as dense tokens, or as they are to the compact form of a model."""
+
+    def __init__(self, training: Training, seeds: tuple[int, ...], ensemble: Stacked | OneByOne) -> None:
+        self._training, self._seeds, self._ensemble = training, seeds, ensemble
+        self._dictionaries: dict[Prompts, torch.Tensor] = {}
+
+    def __call__(
+        self, prompts: Prompts, batch: PromptBatch, alive: list[int] | None = None, *, training: bool = True
+    ) -> Answer:
+        """Answer prompts of the living seeds; of all, if nothing is said about them."""
+        compact = self._training.engine == "compact" and not prompts.noise
+        if prompts not in self._dictionaries:
+            rows = stacked_dictionary(self._training, self._seeds, prompts)
+            self._dictionaries[prompts] = with_label(rows, prompts.label_width) if compact else rows
+        dictionary = self._dictionaries[prompts]
+        if alive is not None and len(alive) < len(self._seeds):
+            dictionary = dictionary[alive]
+        if compact:
+            assert isinstance(self._ensemble, Stacked)  # as built-in models are
+            return self._ensemble.compact(batch, dictionary)
+        return self._ensemble.forward(batch.dense(dictionary), training=training)
+
+
+def with_label(dictionary: torch.Tensor, width: int) -> torch.Tensor:
+    """Make tokens of dictionary rows (seeds, D', d), and a last one of a label of 1: (seeds, D' + 1, d + width)."""
+    rows = torch.nn.functional.pad(dictionary, (0, width, 0, 1))
+    rows[:, -1, dictionary.shape[-1]] = 1.0
+    return rows
 
 
 def hinge(output: torch.Tensor, target: torch.Tensor) -> torch.Tensor:
@@ -148,13 +174,11 @@ def _check_parameters(training: Training, ensemble: Stacked | OneByOne) -> None:
 def _ensemble(
     training: Training,
     seeds: tuple[int, ...],
-    example: torch.Tensor | None = None,
     weights: Weights | None = None,
 ) -> tuple[Stacked | OneByOne, str]:
     """Build the seeds' models, at their initial weights or at the given ones."""
-    if example is None:
-        first = training.prompts.draw(seeds, Stream.TRAIN, count=2, dtype=training.dtype)
-        example = first.dense(stacked_dictionary(training, seeds, training.prompts))
+    first = training.prompts.draw(seeds, Stream.TRAIN, count=2, dtype=training.dtype)
+    example = first.dense(stacked_dictionary(training, seeds, training.prompts))
     dtype = getattr(torch, training.dtype)
     modules = initial_modules(training.model, example.shape[-1], training.prompts, seeds, bases(training, seeds), dtype)
     for row, module in enumerate(modules):

@@ -15,7 +15,7 @@ from typing import Annotated, Any, ClassVar, Literal, Self
 from pydantic import AfterValidator, Field
 
 from iclab.description import Description, InputError
-from iclab.engines import Recipe, Switch, Training
+from iclab.engines import Engine, Recipe, Switch, Training
 from iclab.models import Model
 from iclab.prompts import Outliers, Patterns, Prompts
 from iclab.prompts.tasks import AllPairs, Ring, TaskSet, Unseen
@@ -59,9 +59,9 @@ class Settings(Description):
     ] = 10_000
 
     engine: Annotated[
-        Literal["auto", "fused", "reference"],
+        Engine,
         Chosen(
-            "both train the same weights up to rounding (docs/fused.md); auto takes the faster where it applies",
+            "all train the same weights up to rounding (docs/fused.md); auto takes the fastest that applies",
             grid=True,
         ),
     ] = "auto"

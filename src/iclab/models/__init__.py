@@ -113,6 +113,11 @@ class Model(Description):
         """How a built-in model gates, as the fused engine needs to know; empty where there is no fused form."""
         return getattr(MODELS[self.name], "gating", "") if isinstance(self.name, str) else ""
 
+    @property
+    def compact(self) -> bool:
+        """Whether a built-in model can answer prompts in dictionary coordinates."""
+        return isinstance(self.name, str) and hasattr(MODELS[self.name], "compact")
+
     def build(self, width: int, context_length: int, label_width: int = 1) -> nn.Module:
         """Construct one instance."""
         factory = _factory(self.name)

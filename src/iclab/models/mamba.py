@@ -137,7 +137,8 @@ def diagonal(width: int, state_size: int | None, init_scale: float) -> nn.Parame
 def linear_scores(tokens: Tensor, key: Tensor, query: Tensor) -> Tensor:
     """p_iᵀ W_Bᵀ W_C p_query for every example, (batch, l): tokens first meet the vector W_Bᵀ W_C p_query."""
     read = (tokens[..., -1, :] @ query.T) @ key  # (batch, d + 1)
-    return (tokens[..., :-1, :] @ read.unsqueeze(-1)).squeeze(-1)
+    # A row times a matrix: many times faster in a batch than a matrix times a column.
+    return (read.unsqueeze(-2) @ tokens[..., :-1, :].mT).squeeze(-2)
 
 
 def product_gates(logits: Tensor) -> Tensor:

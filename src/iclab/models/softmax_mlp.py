@@ -13,6 +13,7 @@ W_O as N(0, ξ²) with ξ = 1/√m; a is ±1/m by chance and never moves. The pa
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from typing import Literal, NamedTuple
 
 import numpy as np
@@ -21,7 +22,9 @@ from torch import Tensor, nn
 
 from iclab.description import InputError
 from iclab.models.answer import Answer
+from iclab.models.compact import attend, read_out
 from iclab.models.mamba import linear_scores
+from iclab.prompts.compact import PromptBatch
 from iclab.prompts.counters import Stream, bernoulli, normals, words
 from iclab.prompts.patterns import Basis
 
@@ -108,6 +111,24 @@ class SoftmaxMLP(nn.Module):
         """Answer prompts (batch, l + 1, d_X + d_Y); the attention returned sums to 1."""
         inside = self.inside(tokens)
         return Answer(inside.output, inside.attention, torch.ones_like(inside.attention))
+
+    @staticmethod
+    def compact(weights: Mapping[str, Tensor], rows: Tensor, batch: PromptBatch) -> Answer:
+        """Answer compact prompts with stacked seeds: the same function in dictionary coordinates.
+
+        How rows of the dictionary meet, and what each neuron sees of a row, is made once for the whole batch.
+
+        Args:
+            weights: (seeds, …) by name.
+            rows: (seeds, D' + 1, d_X + d_Y) what tokens are made of; the last row is a label of 1.
+            batch: compact prompts of these seeds.
+        """
+        products = rows @ weights["query"].mT @ (rows @ weights["key"].mT).mT  # (seeds, D' + 1, D' + 1)
+        attention, mixed = attend(products, batch)  # (seeds, batch, l), (seeds, batch, D' + 1)
+        neurons = rows @ weights["value"].mT @ weights["hidden"].mT  # (seeds, D' + 1, m)
+        output = read_out(mixed @ neurons, weights["signs"])
+        attention = attention.unsqueeze(-2)
+        return Answer(output, attention, torch.ones_like(attention))
 
     def inside(self, tokens: Tensor) -> Inside:
         """Answer prompts, and return every step of the way."""

@@ -169,29 +169,31 @@ class Prompts(Description):
             true[..., :-1] = np.where(stray, coin, true[..., :-1])
         irrelevant = integers(block[..., 1], len(self.irrelevant_mixtures) or patterns.irrelevant)
 
-        outlier = self.outliers.choose(context[..., 3], lambda: fresh(0))  # (S, B, l)
-        row, rows = self.outliers.rows(patterns)
-        outlier_pattern = integers(choice[..., :-1], max(rows, 1), bits=30)
-        examples = Examples(
-            relevant=relevant[..., :-1],
-            irrelevant=irrelevant[..., :-1],
-            outlier=outlier,
-            outlier_pattern=outlier_pattern,
-            labels=true[..., :-1],
-            uniform=fresh(1) if not isinstance(self.outliers.labels, str) else np.empty(0),
-        )
-        coin = np.where(choice[..., :-1] >> np.uint32(30) & np.uint32(1), -1.0, 1.0)
-        shown = self.outliers.show(examples, coin)
-
         index = np.zeros((*relevant.shape, 3), dtype=np.int32)
+        coefficient = np.zeros(index.shape, dtype=dtype)
+        outlier, shown = np.zeros(true[..., :-1].shape, dtype=np.bool_), true[..., :-1]  # (S, B, l)
+        if self.outliers.present:
+            outlier = self.outliers.choose(context[..., 3], lambda: fresh(0))
+            row, rows = self.outliers.rows(patterns)
+            outlier_pattern = integers(choice[..., :-1], rows, bits=30)
+            examples = Examples(
+                relevant=relevant[..., :-1],
+                irrelevant=irrelevant[..., :-1],
+                outlier=outlier,
+                outlier_pattern=outlier_pattern,
+                labels=true[..., :-1],
+                uniform=fresh(1) if not isinstance(self.outliers.labels, str) else np.empty(0),
+            )
+            coin = np.where(choice[..., :-1] >> np.uint32(30) & np.uint32(1), -1.0, 1.0)
+            shown = self.outliers.show(examples, coin)
+            index[..., :-1, 2] = np.where(outlier, row + outlier_pattern, 0)
+            coefficient[..., :-1, 2] = outlier * self.outliers.scale
         index[..., 0], index[..., 1] = relevant, patterns.relevant + irrelevant
         mixed = patterns.count + len(self.outliers.mixtures)  # the row of the first mixture of relevant patterns
         if self.relevant_mixtures:
             index[..., 0] += mixed
         if self.irrelevant_mixtures:
             index[..., 1] = mixed + len(self.relevant_mixtures) + irrelevant
-        index[..., :-1, 2] = np.where(outlier, row + outlier_pattern, 0)
-        coefficient = np.zeros(index.shape, dtype=dtype)
         scale = coefficient.dtype.type(self.irrelevant_scale)
         coefficient[..., 0] = 1.0
         if self.signal != (1.0, 1.0):
@@ -199,10 +201,8 @@ class Prompts(Description):
             low, high = self.signal
             coefficient[..., 0] = low + (high - low) * uniform(share)
         coefficient[..., 1] = scale * symmetric(block[..., 2]).astype(dtype)
-        coefficient[..., :-1, 2] = outlier * self.outliers.scale
-        labels = np.zeros((*relevant.shape, self.label_width), dtype=dtype)
+        labels, truth = self._vectors(relevant.shape, dtype), self._vectors(outlier.shape, dtype)
         labels[..., :-1, 0] = self.label_norm * shown
-        truth = np.zeros((*true[..., :-1].shape, self.label_width), dtype=dtype)
         truth[..., 0] = self.label_norm * true[..., :-1]
         return PromptBatch(
             index=index,
@@ -214,6 +214,10 @@ class Prompts(Description):
             task=task,
             noise=self._noise(seeds, stream, step, first, count, dtype),
         )
+
+    def _vectors(self, shape: tuple[int, ...], dtype: DTypeLike) -> NDArray[np.floating]:
+        """Make room for labels, (…, w), number by number: those that stay 0 cost nothing."""
+        return np.moveaxis(np.zeros((self.label_width, *shape), dtype=dtype), 0, -1)
 
     def _noise(
         self, seeds: Sequence[int], stream: Stream, step: int, first: int, count: int, dtype: DTypeLike

@@ -1,0 +1,159 @@
+"""Softmax attention over compact prompts, without a dense token; and an MLP's last step, without a mask.
+
+A token is Σ_k c_k row_k over a dictionary, so a score needs only how two rows meet, which is the same for every prompt
+of a batch: (W_K row_j)ᵀ W_Q row_q. What attention then hands on is again a combination of rows.
+
+    read = Σ_k c_qk products[row_qk],     score_i = Σ_k c_ik read[row_ik],     attn = softmax(score),
+    mixed[row] = Σ_i attn_i Σ_k c_ik [row_ik = row]
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numba
+import numpy as np
+import torch
+from torch import Tensor
+from torch.autograd.function import once_differentiable
+
+from iclab.prompts.compact import PromptBatch
+
+# Sums may be split over the lanes of a vector: the order is then the compiler's, but always the same.
+compiled = numba.njit(nogil=True, cache=True, fastmath={"contract", "reassoc"}, error_model="numpy")
+
+
+def attend(products: Tensor, batch: PromptBatch) -> tuple[Tensor, Tensor]:
+    """Let every query attend to its examples.
+
+    Args:
+        products: (seeds, D' + 1, D' + 1) how rows meet, the query's first; the last row and column are the label's.
+        batch: compact prompts of these seeds; labels count by their first number.
+
+    Returns:
+        The attention (seeds, batch, l), and the mixed token's coordinates (seeds, batch, D' + 1).
+    """
+    labels = np.ascontiguousarray(batch.labels[..., 0])
+    return _Attend.apply(products, batch.index, batch.coefficient, labels)
+
+
+def read_out(before: Tensor, signs: Tensor) -> Tensor:
+    """Return aᵀ ReLU(before), (seeds, batch, 1), for ``before`` (seeds, batch, m) and a fixed a (seeds, m).
+
+    Going back, the gradient takes the place of ``before``, which nobody needs any more.
+    """
+    return _ReadOut.apply(before, signs)
+
+
+class _Attend(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx: Any, products: Tensor, index: Any, coefficient: Any, labels: Any) -> tuple[Tensor, Tensor]:
+        seeds, batch, tokens = labels.shape
+        attention = torch.empty(seeds, batch, tokens - 1, dtype=products.dtype)
+        mixed = torch.empty(seeds, batch, products.shape[-1], dtype=products.dtype)
+        _forward(products.detach().numpy(), index, coefficient, labels, attention.numpy(), mixed.numpy())
+        ctx.save_for_backward(attention)
+        ctx.prompts, ctx.rows = (index, coefficient, labels), products.shape[-1]
+        return attention, mixed
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx: Any, d_attention: Tensor, d_mixed: Tensor) -> tuple[Tensor, None, None, None]:
+        (attention,) = ctx.saved_tensors
+        d_products = torch.zeros(len(attention), ctx.rows, ctx.rows, dtype=attention.dtype)
+        d_attention, d_mixed = d_attention.contiguous(), d_mixed.contiguous()
+        index, coefficient, labels = ctx.prompts
+        arrays = attention.numpy(), d_attention.numpy(), d_mixed.numpy(), d_products.numpy()
+        _backward(index, coefficient, labels, *arrays)
+        return d_products, None, None, None
+
+
+class _ReadOut(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx: Any, before: Tensor, signs: Tensor) -> Tensor:
+        output = torch.empty(*before.shape[:-1], 1, dtype=before.dtype)
+        _sum_active(before.detach().numpy(), signs.numpy(), output.numpy())
+        ctx.before, ctx.signs = before.detach(), signs
+        return output
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx: Any, d_output: Tensor) -> tuple[Tensor, None]:
+        before, ctx.before = ctx.before, None
+        _to_active(d_output.contiguous().numpy(), ctx.signs.numpy(), before.numpy())
+        return before, None
+
+
+@compiled
+def _forward(products, index, coefficient, labels, attention, mixed):  # type: ignore[no-untyped-def]
+    seeds, batch, tokens = labels.shape
+    query, parts, label = tokens - 1, index.shape[3], products.shape[2] - 1
+    read = np.empty(label + 1, products.dtype)
+    for s in range(seeds):
+        for b in range(batch):
+            read[:] = 0
+            for k in range(parts):
+                if coefficient[s, b, query, k] != 0:
+                    read += coefficient[s, b, query, k] * products[s, index[s, b, query, k]]
+            weights, out = attention[s, b], mixed[s, b]
+            largest = -np.inf
+            for i in range(query):
+                score = labels[s, b, i] * read[label]
+                for k in range(parts):
+                    score += coefficient[s, b, i, k] * read[index[s, b, i, k]]
+                weights[i] = score
+                largest = max(largest, score)
+            total = products.dtype.type(0)
+            for i in range(query):
+                weights[i] = np.exp(weights[i] - products.dtype.type(largest))
+                total += weights[i]
+            out[:] = 0
+            for i in range(query):
+                weights[i] /= total
+                out[label] += weights[i] * labels[s, b, i]
+                for k in range(parts):
+                    out[index[s, b, i, k]] += weights[i] * coefficient[s, b, i, k]
+
+
+@compiled
+def _backward(index, coefficient, labels, attention, d_attention, d_mixed, d_products):  # type: ignore[no-untyped-def]
+    seeds, batch, tokens = labels.shape
+    query, parts, label = tokens - 1, index.shape[3], d_mixed.shape[2] - 1
+    d_weight = np.empty(query, attention.dtype)
+    d_read = np.empty(label + 1, attention.dtype)
+    for s in range(seeds):
+        for b in range(batch):
+            weights, back = attention[s, b], d_mixed[s, b]
+            mean = attention.dtype.type(0)
+            for i in range(query):
+                d_weight[i] = d_attention[s, b, i] + labels[s, b, i] * back[label]
+                for k in range(parts):
+                    d_weight[i] += coefficient[s, b, i, k] * back[index[s, b, i, k]]
+                mean += weights[i] * d_weight[i]
+            d_read[:] = 0
+            for i in range(query):
+                d_score = weights[i] * (d_weight[i] - mean)  # of a softmax
+                d_read[label] += d_score * labels[s, b, i]
+                for k in range(parts):
+                    d_read[index[s, b, i, k]] += d_score * coefficient[s, b, i, k]
+            for k in range(parts):
+                if coefficient[s, b, query, k] != 0:
+                    d_products[s, index[s, b, query, k]] += coefficient[s, b, query, k] * d_read
+
+
+@compiled
+def _sum_active(before, signs, output):  # type: ignore[no-untyped-def]
+    for s in range(before.shape[0]):
+        for b in range(before.shape[1]):
+            total = before.dtype.type(0)
+            for n in range(before.shape[2]):
+                total += signs[s, n] * before[s, b, n] * before.dtype.type(before[s, b, n] > 0)
+            output[s, b, 0] = total
+
+
+@compiled
+def _to_active(d_output, signs, before):  # type: ignore[no-untyped-def]
+    for s in range(before.shape[0]):
+        for b in range(before.shape[1]):
+            for n in range(before.shape[2]):
+                before[s, b, n] = d_output[s, b, 0] * signs[s, n] * before.dtype.type(before[s, b, n] > 0)
