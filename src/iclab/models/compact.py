@@ -38,10 +38,7 @@ def attend(products: Tensor, batch: PromptBatch) -> tuple[Tensor, Tensor]:
 
 
 def read_out(before: Tensor, signs: Tensor) -> Tensor:
-    """Return aᵀ ReLU(before), (seeds, batch, 1), for ``before`` (seeds, batch, m) and a fixed a (seeds, m).
-
-    Going back, the gradient takes the place of ``before``, which nobody needs any more.
-    """
+    """Return aᵀ ReLU(before), (seeds, batch, 1), for ``before`` (seeds, batch, m) and a fixed a (seeds, m)."""
     return _ReadOut.apply(before, signs)
 
 
@@ -73,15 +70,16 @@ class _ReadOut(torch.autograd.Function):
     def forward(ctx: Any, before: Tensor, signs: Tensor) -> Tensor:
         output = torch.empty(*before.shape[:-1], 1, dtype=before.dtype)
         _sum_active(before.detach().numpy(), signs.numpy(), output.numpy())
-        ctx.before, ctx.signs = before.detach(), signs
+        ctx.save_for_backward(before, signs)
         return output
 
     @staticmethod
     @once_differentiable
     def backward(ctx: Any, d_output: Tensor) -> tuple[Tensor, None]:
-        before, ctx.before = ctx.before, None
-        _to_active(d_output.contiguous().numpy(), ctx.signs.numpy(), before.numpy())
-        return before, None
+        before, signs = ctx.saved_tensors
+        d_before = torch.empty_like(before)
+        _to_active(d_output.contiguous().numpy(), signs.numpy(), before.numpy(), d_before.numpy())
+        return d_before, None
 
 
 @compiled
@@ -152,8 +150,8 @@ def _sum_active(before, signs, output):  # type: ignore[no-untyped-def]
 
 
 @compiled
-def _to_active(d_output, signs, before):  # type: ignore[no-untyped-def]
+def _to_active(d_output, signs, before, d_before):  # type: ignore[no-untyped-def]
     for s in range(before.shape[0]):
         for b in range(before.shape[1]):
             for n in range(before.shape[2]):
-                before[s, b, n] = d_output[s, b, 0] * signs[s, n] * before.dtype.type(before[s, b, n] > 0)
+                d_before[s, b, n] = d_output[s, b, 0] * signs[s, n] * before.dtype.type(before[s, b, n] > 0)
