@@ -14,7 +14,7 @@ from iclab.engines import Training
 from iclab.experiments import style
 from iclab.experiments.claims import Claim, Judge, Point, every_above, every_below, judged
 from iclab.experiments.experiment import Condition, Experiment
-from iclab.experiments.rows import error_points, errors, paired_point, proportion
+from iclab.experiments.rows import error_points, errors, listed, paired_points, proportion
 from iclab.experiments.settings import Chosen, Disclosed, MambaPaper
 from iclab.lab import MeasurementCell, TrainingCell
 from iclab.probes import Interval, Row
@@ -116,9 +116,8 @@ class OutlierFraction(Experiment[FigureSettings]):
     def claims(self, settings: FigureSettings) -> list[Claim]:
         """Four readings of the figure for each label rule."""
         claims = []
-        low = ", ".join(f"{f:g}" for f in settings.up_to_close)
-        high = ", ".join(f"{f:g}" for f in settings.above_half)
-        both = ", ".join(f"{f:g}" for f in settings.above_half if f <= CLOSE_TO)
+        low, high = listed(settings.up_to_close), listed(settings.above_half)
+        both = listed(f for f in settings.above_half if f <= CLOSE_TO)
         for rule in settings.label_rules:
             share = "α^l" if rule == "flip" else "α^l / 2"
             claims += [
@@ -229,14 +228,11 @@ def _gap(settings: FigureSettings, rule: str) -> Judge:
     def points(rows: list[Row]) -> list[Point] | None:
         if not settings.reaches_half or CLOSE_TO not in settings.outlier_fractions:
             return None
-        found = []
+        pairs = []
         for fraction in (f for f in settings.above_half if f <= CLOSE_TO):
             linear, mamba = (errors(rows, **_where(model, rule, fraction)) for model in ("linear", "mamba"))
-            point = paired_point(linear, mamba, settings.seeds, f"α = {fraction:g}")
-            if point is None:
-                return None
-            found.append(point)
-        return found
+            pairs.append((f"α = {fraction:g}", linear, mamba))
+        return paired_points(pairs, settings.seeds)
 
     return judged(points, every_above, SMALL)
 

@@ -23,7 +23,7 @@ from iclab.experiments.placements import (
     marks,
     near_print,
 )
-from iclab.experiments.rows import proportion
+from iclab.experiments.rows import listed, proportion
 from iclab.experiments.settings import PLACEMENTS, DeepMambaPaper, Different, Disclosed
 from iclab.probes import Row
 
@@ -149,7 +149,7 @@ class SoftmaxFractions(FractionTable):
             Claim(
                 "M-tab4.high",
                 "98.04 % and more up to α = 0.7",
-                f"accuracy > 0.97 at α = {', '.join(f'{f:g}' for f in upto)}",
+                f"accuracy > 0.97 at α = {listed(upto)}",
                 at_least(settings.seeds, 0.97, [self.cell(f, p) for f in upto for p in PLACEMENTS.values()]),
             ),
             Claim(

@@ -20,7 +20,7 @@ from matplotlib.lines import Line2D
 from iclab.experiments import style
 from iclab.experiments.claims import Judge, Point, every_above, every_within, judged
 from iclab.experiments.experiment import Condition, Experiment
-from iclab.experiments.rows import errors, paired_point, proportion
+from iclab.experiments.rows import errors, paired_points, proportion
 from iclab.experiments.settings import PLACEMENTS, DeepMambaPaper
 from iclab.lab import MeasurementCell, TrainingCell
 from iclab.probes import Interval, Row
@@ -158,14 +158,8 @@ def _accuracies(rows: list[Row], seeds: int, cells: Sequence[Where]) -> list[Poi
 
 def _differences(rows: list[Row], seeds: int, pairs: Sequence[tuple[Where, Where]]) -> list[Point] | None:
     """Accuracy of the first cell minus that of the second, on paired seeds."""
-    points = []
-    for first, second in pairs:
-        where = f"{told(first)} − {told(second)}"
-        point = paired_point(errors(rows, **second), errors(rows, **first), seeds, where)
-        if point is None:
-            return None
-        points.append(point)
-    return points
+    named = [(f"{told(a)} − {told(b)}", errors(rows, **b), errors(rows, **a)) for a, b in pairs]
+    return paired_points(named, seeds)
 
 
 def at_least(seeds: int, margin: float, cells: Sequence[Where]) -> Judge:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 from iclab.experiments.claims import BySeed, Point
@@ -78,9 +78,17 @@ def mean_text(rows: Sequence[Row], column: str, **where: Any) -> str:
     return f"{sum(good) / len(good):.4f}" if good else "–"
 
 
-def paired_point(first: BySeed, second: BySeed, seeds: int, where: str) -> Point | None:
-    """First − second on paired seeds, to be judged; None if any seed's row is missing."""
-    if len(first) < seeds or first.keys() != second.keys():
-        return None
-    mean, interval, missing = paired(list(first.values()), [second[seed] for seed in first])
-    return Point(None if missing == len(first) else mean, interval, where, missing)
+def listed(numbers: Iterable[float]) -> str:
+    """Numbers in a line, as a predicate names them."""
+    return ", ".join(f"{number:g}" for number in numbers)
+
+
+def paired_points(pairs: Iterable[tuple[str, BySeed, BySeed]], seeds: int) -> list[Point] | None:
+    """First − second on paired seeds, a point for each named pair; None if there is none or a seed's row is missing."""
+    points = []
+    for where, first, second in pairs:
+        if len(first) < seeds or first.keys() != second.keys():
+            return None
+        mean, interval, missing = paired(list(first.values()), [second[seed] for seed in first])
+        points.append(Point(None if missing == len(first) else mean, interval, where, missing))
+    return points or None

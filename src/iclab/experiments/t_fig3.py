@@ -16,7 +16,16 @@ from iclab.engines import Recipe, Training
 from iclab.experiments import style
 from iclab.experiments.claims import Claim, Point, every_above, every_below, every_within, judged, mean_point
 from iclab.experiments.experiment import Condition, Experiment, in_groups
-from iclab.experiments.rows import error_points, errors, mean_text, paired_point, proportion, seed_points, values
+from iclab.experiments.rows import (
+    error_points,
+    errors,
+    listed,
+    mean_text,
+    paired_points,
+    proportion,
+    seed_points,
+    values,
+)
 from iclab.experiments.settings import LARGEST_SUM, Chosen, Different, Disclosed, NonlinearPaper
 from iclab.models import Model
 from iclab.probes import Row
@@ -94,6 +103,7 @@ class ShiftSettings(NonlinearPaper):
             .changed(
                 sums=tuple(s for s in self.sums if s in (-1.28, 0.0, 0.5, 1.0, 1.28)) or self.sums,
                 lengths=tuple(n for n in self.lengths if n in (5, 20)) or self.lengths,
+                test_fractions=tuple(sorted({min(self.test_fractions), max(self.test_fractions)})),
                 test_prompts=min(self.test_prompts, 1_000),
                 gpt2_steps=min(self.gpt2_steps, 200),
             )
@@ -179,19 +189,19 @@ class Shift(Experiment[ShiftSettings]):
                 Claim(
                     f"T-fig3.ood-small.{model}",
                     "the out-of-domain error is < 0.01 when S1 ≥ 1",
-                    f"mean error < {SMALL} at S1 = {_list(above)}",
+                    f"mean error < {SMALL} at S1 = {listed(above)}",
                     judged(_sums(settings, model, above), every_below, SMALL),
                 ),
                 Claim(
                     f"T-fig3.ood-rises.{model}",
                     "the out-of-domain error deviates from 0 when S1 < 1",
-                    f"mean error > {SMALL} at S1 = {_list(below)}",
+                    f"mean error > {SMALL} at S1 = {listed(below)}",
                     judged(_sums(settings, model, below), every_above, SMALL),
                 ),
                 Claim(
                     f"T-fig3.ood-every-seed.{model}",
                     "the out-of-domain error is < 0.01 when S1 ≥ 1",
-                    f"error < {SMALL} for every single seed at S1 = {_list(above)}",
+                    f"error < {SMALL} for every single seed at S1 = {listed(above)}",
                     judged(partial(_seed_by_seed, settings=settings, model=model, sums=above), every_below, SMALL),
                 ),
                 Claim(
@@ -343,10 +353,6 @@ def _tests(settings: ShiftSettings) -> list[tuple[dict[str, Any], str, Prompts]]
     return tests
 
 
-def _list(sums: Sequence[float]) -> str:
-    return ", ".join(f"{s:g}" for s in sums)
-
-
 def _sums(settings: ShiftSettings, model: str, sums: Sequence[float]) -> Callable[[list[Row]], list[Point] | None]:
     own = _own(settings, model)
     cells = [(f"S1 = {s:g}", {**own, "panel": "sum", "sum": s, "probe": "error"}) for s in sums]
@@ -375,15 +381,12 @@ def _own(settings: ShiftSettings, model: str) -> dict[str, Any]:
 
 def _leaks(rows: list[Row], settings: ShiftSettings) -> list[Point] | None:
     """Error of the one-layer model − error of a vote weighted by its attention, at every S1 in [0, 1)."""
-    points = []
+    pairs = []
     for total in (s for s in settings.sums if 0 <= s < 1):
         where = {**_own(settings, "softmax-mlp"), "panel": "sum", "sum": total}
         model, vote = (errors(rows, **where, probe=probe) for probe in ("error", "attended"))
-        point = paired_point(model, vote, settings.seeds, f"S1 = {total:g}")
-        if point is None:
-            return None
-        points.append(point)
-    return points or None
+        pairs.append((f"S1 = {total:g}", model, vote))
+    return paired_points(pairs, settings.seeds)
 
 
 def _attention(rows: list[Row], settings: ShiftSettings, model: str) -> dict[int, float | None]:
@@ -396,15 +399,12 @@ def _lengths(rows: list[Row], settings: ShiftSettings, model: str, domain: str) 
     """Error at the smallest α' − error at the largest, at every length."""
     if len(settings.test_fractions) < 2:
         return None
-    points = []
+    pairs = []
     for length in (n for n in settings.lengths if n <= settings.context_length):  # beyond, chance leaves no error
         where = {"model": model, "probe": "error", "panel": "length", "domain": domain, "length": length}
         small, large = (
             errors(rows, **where, fraction=fraction)
             for fraction in (min(settings.test_fractions), max(settings.test_fractions))
         )
-        point = paired_point(small, large, settings.seeds, f"length {length}")
-        if point is None:
-            return None
-        points.append(point)
-    return points or None
+        pairs.append((f"length {length}", small, large))
+    return paired_points(pairs, settings.seeds)

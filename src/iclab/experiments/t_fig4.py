@@ -14,7 +14,7 @@ from iclab.engines import Recipe, Training
 from iclab.experiments import style
 from iclab.experiments.claims import Claim, Point, every_above, every_below, judged
 from iclab.experiments.experiment import Condition, Experiment, in_groups
-from iclab.experiments.rows import errors, mean_text, paired_point, proportion
+from iclab.experiments.rows import errors, mean_text, paired_points, proportion
 from iclab.experiments.settings import LARGEST_SUM, Chosen, Different, Disclosed, NonlinearPaper
 from iclab.models import Model
 from iclab.probes import Row
@@ -244,21 +244,15 @@ def _ahead(
 ) -> list[Point] | None:
     """Error of each learner − error of ICL, at the length of the training prompts."""
     where = {"domain": domain, "fraction": fraction, "length": _compared(settings)}
-    points = []
-    for name in names:
-        here, there = (errors(rows, learner=learner, **where) for learner in (name, ICL))
-        point = paired_point(here, there, settings.seeds, name)
-        if point is None:
-            return None
-        points.append(point)
-    return points
+    ours = errors(rows, learner=ICL, **where)
+    return paired_points(((name, errors(rows, learner=name, **where), ours) for name in names), settings.seeds)
 
 
 def _gaps(
     rows: list[Row], settings: LearnerSettings, domain: str, names: tuple[str, ...], fraction: float
 ) -> list[Point] | None:
     """Error of the best learner − error of ICL, at every length; the best is the one with the smallest mean."""
-    points = []
+    pairs = []
     for length in settings.lengths:
         where = {"domain": domain, "fraction": fraction, "length": length}
         found = {name: proportion(rows, learner=name, **where) for name in names}
@@ -266,9 +260,6 @@ def _gaps(
         if len(means) < len(names):
             return None
         best = min(means, key=lambda name: means[name])
-        here, there = (errors(rows, learner=name, **where) for name in (best, ICL))
-        point = paired_point(here, there, settings.seeds, f"length {length}, {best}")
-        if point is None:
-            return None
-        points.append(point)
-    return points
+        theirs, ours = (errors(rows, learner=name, **where) for name in (best, ICL))
+        pairs.append((f"length {length}, {best}", theirs, ours))
+    return paired_points(pairs, settings.seeds)

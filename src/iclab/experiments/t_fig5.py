@@ -16,7 +16,7 @@ from iclab.experiments import style
 from iclab.experiments.claims import BySeed, Claim, Point, every_above, every_below, every_within, judged, mean_point
 from iclab.experiments.experiment import Condition, Experiment, in_groups
 from iclab.experiments.neurons import by_seed
-from iclab.experiments.rows import errors, mean_text, paired_point, proportion, values
+from iclab.experiments.rows import errors, listed, mean_text, paired_points, proportion, values
 from iclab.experiments.settings import LARGEST_SUM, Chosen, Different, Disclosed, NonlinearPaper
 from iclab.probes import Pruning, Row
 
@@ -137,7 +137,7 @@ class Pruned(Experiment[PruningSettings]):
                 Claim(
                     f"T-fig5.free.{way}",
                     "magnitude-based pruning does not hurt up to a rate of about 15 % (Figure 5 a)",
-                    f"error − error unpruned < {NOTHING} at rates {_list(free)}, paired by seed; {WAYS[way].name}",
+                    f"error − error unpruned < {NOTHING} at rates {listed(free)}, paired by seed; {WAYS[way].name}",
                     judged(_differences(settings, moved(way, free)), every_below, NOTHING),
                 )
                 for way in ("smallest", "smallest-hidden")
@@ -151,7 +151,7 @@ class Pruned(Experiment[PruningSettings]):
             Claim(
                 "T-fig5.largest",
                 "pruning neurons with large weights raises the error with the rate (Figure 5 a)",
-                f"error − error unpruned > {MUCH} at rates {_list(many)}, paired by seed; {WAYS['largest'].name}",
+                f"error − error unpruned > {MUCH} at rates {listed(many)}, paired by seed; {WAYS['largest'].name}",
                 judged(_differences(settings, moved("largest", many)), every_above, MUCH),
             ),
             Claim(
@@ -163,13 +163,13 @@ class Pruned(Experiment[PruningSettings]):
             Claim(
                 "T-fig5.random",
                 "random pruning hurts, magnitude-based pruning less (Figure 5 a)",
-                f"error at random − error smallest first > 0 at rates {_list(many)}, paired by seed",
+                f"error at random − error smallest first > 0 at rates {listed(many)}, paired by seed",
                 judged(_differences(settings, random), every_above, 0.0),
             ),
             Claim(
                 "T-fig5.loss.large",
                 "pruning a share R of the neurons, all of them in L, costs a loss of Ω(R) (Theorem 3.7 (16))",
-                f"(hinge loss − unpruned) / R > {SLOPE} at rates {_list(some)}, paired by seed; {WAYS['large'].name}",
+                f"(hinge loss − unpruned) / R > {SLOPE} at rates {listed(some)}, paired by seed; {WAYS['large'].name}",
                 judged(_differences(settings, moved("large", some), "hinge"), every_above, SLOPE),
             ),
             Claim(
@@ -260,10 +260,6 @@ def _draw_bars(axes: Axes, rows: list[Row], settings: PruningSettings) -> None:
     axes.patch.set_visible(False)
 
 
-def _list(rates: list[float]) -> str:
-    return ", ".join(f"{rate:g}" for rate in rates)
-
-
 def _fractions_of(settings: PruningSettings) -> list[float]:
     return sorted({settings.relevant_fraction, *settings.test_fractions})
 
@@ -287,20 +283,18 @@ def _differences(
 ) -> Callable[[list[Row]], list[Point] | None]:
     """Error at one place − error at another, for each pair of places, on paired seeds; the hinge loss for each R."""
 
+    def at(rows: list[Row], place: Place, share: float) -> BySeed:
+        way, rate, fraction = place
+        found = values(rows, column, probe="error", way=way, rate=rate, fraction=fraction)
+        return {seed: value if value is None else value / share for seed, value in found.items()}
+
     def points(rows: list[Row]) -> list[Point] | None:
-        found = []
+        named = []
         for first, second in pairs:
-            here, there = (
-                values(rows, column, probe="error", way=way, rate=rate, fraction=fraction)
-                for way, rate, fraction in (first, second)
-            )
-            if column == "hinge" and first[1] < ALL:
-                here, there = ({s: v if v is None else v / first[1] for s, v in x.items()} for x in (here, there))
-            point = paired_point(here, there, settings.seeds, f"rate {first[1]:g}")
-            if point is None:
-                return None
-            found.append(point)
-        return found or None
+            rate = first[1]
+            share = rate if column == "hinge" and rate < ALL else 1.0
+            named.append((f"rate {rate:g}", at(rows, first, share), at(rows, second, share)))
+        return paired_points(named, settings.seeds)
 
     return points
 

@@ -110,16 +110,18 @@ def _fill_ball(out, seeds, stream, step, first, slot):  # type: ignore[no-untype
                 w0, _, _, _ = philox(np.uint32(position), index, step, slot, seeds[s], stream)
                 length = ((w0 + 0.5) * scale) ** (1.0 / dimension)
                 square = 0.0
-                for i in range(dimension):
-                    if i % 4 == 0:  # four words make four normal numbers (Box and Muller)
+                for i in range(0, dimension, 2):  # two words make two normal numbers (Box and Muller)
+                    if i % 4 == 0:
                         block = np.uint32(slot + 1 + i // 4)
                         w0, w1, w2, w3 = philox(np.uint32(position), index, step, block, seeds[s], stream)
-                    first_word, second_word = (w0, w1) if i % 4 < 2 else (w2, w3)
+                    first_word, second_word = (w0, w1) if i % 4 == 0 else (w2, w3)
                     radius = np.sqrt(-2.0 * np.log((first_word + 0.5) * scale))
                     angle = 2.0 * np.pi * ((second_word + 0.5) * scale)
-                    value = radius * (np.cos(angle) if i % 2 == 0 else np.sin(angle))
-                    vector[i] = value
-                    square += value * value
+                    vector[i] = radius * np.cos(angle)
+                    square += vector[i] * vector[i]
+                    if i + 1 < dimension:
+                        vector[i + 1] = radius * np.sin(angle)
+                        square += vector[i + 1] * vector[i + 1]
                 for i in range(dimension):
                     vector[i] *= length / np.sqrt(square)
 
