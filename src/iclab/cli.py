@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from iclab.engines import Training
     from iclab.experiments.outcome import Outcome
     from iclab.experiments.settings import Settings
+    from iclab.lab import Store
 
 
 def main(arguments: list[str] | None = None) -> int:
@@ -190,6 +191,26 @@ def _reproduce(options: argparse.Namespace) -> None:
     _finish(*_compute(experiments(), options, "iclab"), options, together=True)
 
 
+def _report(options: argparse.Namespace) -> None:
+    from iclab.lab import Store
+
+    _write_report(Store(options.store), options)
+
+
+def _write_report(store: Store, options: argparse.Namespace) -> None:
+    """Make the report of all that a store holds, and say where it is."""
+    from iclab.report import write
+
+    _must_be_writable(Path(options.out), "out", options.out)
+    page, content = write(store, Path(options.out))
+    counts = {verdict: content.verdicts[verdict] for verdict in ("holds", "fails", "undecided", "not run")}
+    if options.json:
+        print(json.dumps({"report": str(page), "claims": counts}, ensure_ascii=False))
+        return
+    print(f"{sum(counts.values())} claims: " + ", ".join(f"{many} {verdict}" for verdict, many in counts.items()))
+    print(f"open {page.resolve()}")
+
+
 def _show(options: argparse.Namespace) -> None:
     from iclab.experiments import find
     from iclab.experiments.outcome import Outcome
@@ -273,6 +294,7 @@ ACTIONS = {
     "experiments": _experiments,
     "run": _run,
     "reproduce": _reproduce,
+    "report": _report,
     "show": _show,
     "train": _train,
     "bench": _bench,

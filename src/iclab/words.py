@@ -155,6 +155,17 @@ def parser(actions: Mapping[str, Callable[[argparse.Namespace], None]]) -> argpa
     reproduce.add_argument("--seeds", metavar="N", type=int, help="how many training seeds")
     draws(reproduce)
 
+    report = command(
+        "report",
+        "make the report: one page of everything a store holds",
+        "examples:\n  iclab report                      results/report/index.html, and all figures, tables, numbers\n"
+        "  iclab report --store elsewhere --out pages",
+    )
+    uses_store(report)
+    report.add_argument(
+        "--out", metavar="DIR", default="results/report", help="where it goes (default: results/report)"
+    )
+
     show = command(
         "show",
         "draw an experiment again from the store, without any training",

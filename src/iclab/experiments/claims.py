@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Literal
 
 from iclab.probes import Interval, Row, over_seeds
@@ -26,6 +26,10 @@ class Judgement:
     interval: Interval | None = None
     where: str = ""
     """At which condition, and anything a reader should know."""
+    points: tuple[Point, ...] = ()
+    """All that was judged."""
+    margins: tuple[float, ...] = ()
+    """What it was held against."""
 
 
 Judge = Callable[[list[Row]], Judgement]
@@ -54,6 +58,11 @@ class Claim:
             "where": found.where,
             "paper": self.paper,
             "predicate": self.predicate,
+            "points": [
+                {"value": p.value, "low": _finite(p.interval.low), "high": _finite(p.interval.high), "where": p.where}
+                for p in found.points
+            ],
+            "margins": list(found.margins),
         }
 
 
@@ -107,7 +116,9 @@ def judged(points: Callable[[list[Row]], list[Point] | None], rule: Callable[...
 
     def judge(rows: list[Row]) -> Judgement:
         found = points(rows)
-        return Judgement("not run") if found is None else rule(found, *margins)
+        if found is None:
+            return Judgement("not run")
+        return replace(rule(found, *margins), points=tuple(found), margins=margins)
 
     return judge
 

@@ -51,6 +51,8 @@ class Experiment(ABC, Generic[S]):
     """How to read our version, in two or three sentences."""
     caption: ClassVar[str] = "mean and 95 % interval"
     """What the numbers of the table are."""
+    theorems: ClassVar[tuple[str, ...]] = ()
+    """The statements it bears on, by id; `iclab.experiments.planned` has those that wait for a test of their own."""
     settings: type[S]
 
     @abstractmethod

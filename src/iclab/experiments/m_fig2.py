@@ -86,6 +86,7 @@ class OutlierFraction(Experiment[FigureSettings]):
         "bands run from the lowest to the highest seed. Dashed: the share of prompts in which every example is an "
         "outlier, which say nothing about their task to one who does not know the label rule."
     )
+    theorems = ("M-thm2", "M-thm4")
     settings = FigureSettings
 
     def conditions(self, settings: FigureSettings) -> list[Condition]:

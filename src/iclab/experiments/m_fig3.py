@@ -35,6 +35,7 @@ class AttentionOverTraining(Experiment[AttentionSettings]):
 
     layers: ClassVar[tuple[int, ...]]
     caption = "mean over seeds, from the lowest to the highest"
+    theorems = ("M-cor1",)
     settings = AttentionSettings
 
     def conditions(self, settings: AttentionSettings) -> list[Condition]:

@@ -61,6 +61,7 @@ class GatesByDistance(Experiment[GateSettings]):
 
     layers: ClassVar[tuple[int, ...]]
     caption = "mean gate over seeds"
+    theorems = ("M-cor2",)
     settings = GateSettings
 
     def conditions(self, settings: GateSettings) -> list[Condition]:

@@ -9,6 +9,9 @@ from pathlib import Path
 from typing import Any
 
 import matplotlib as mpl
+import pyarrow as pa
+import pyarrow.parquet as pq
+from matplotlib.figure import Figure
 
 from iclab.description import InputError
 from iclab.experiments import style
@@ -18,7 +21,11 @@ from iclab.lab import Store
 from iclab.probes import Row
 
 # Fixed, so that the same rows give the same bytes.
-_METADATA: dict[str, dict[str, Any]] = {"svg": {"Date": None}, "png": {"Software": None}}
+_METADATA: dict[str, dict[str, Any]] = {
+    "svg": {"Date": None},
+    "pdf": {"CreationDate": None, "Producer": None},
+    "png": {"Software": None},
+}
 
 
 @dataclass(frozen=True)
@@ -45,22 +52,71 @@ class Outcome:
         complete = all(store.has(condition.cell) for condition in experiment.conditions(settings))
         return cls(experiment, settings, rows, claims, complete)
 
-    def write(self, out: Path) -> Path:
-        """Write figure, rows and verdicts below ``out``; return the figure to open."""
+    @classmethod
+    def best(cls, experiment: Experiment[Any], store: Store) -> Outcome | None:
+        """Return the fullest edition that a store holds: full, else quick, else what there is; None of nothing."""
+        full, quick = experiment.settings(), experiment.settings().quick()
+        found = [cls.of(experiment, edition, store) for edition in (full, quick) if experiment.rows(edition, store)]
+        return next((outcome for outcome in found if outcome.complete), found[-1] if found else None)
+
+    @property
+    def quick(self) -> bool:
+        """Whether this is the quick edition."""
+        usual = type(self.settings)()
+        return self.settings == usual.quick() != usual
+
+    def table(self) -> list[dict[str, Any]]:
+        """Return the lines a person reads."""
+        return self.experiment.table(self.rows, self.settings)
+
+    def write(self, out: Path, figure: Figure | None = None) -> Path:
+        """Write figure, table, rows and verdicts below ``out``; return the figure to open."""
         folder = out / self.experiment.id
-        figure = self.experiment.draw(self.rows, self.settings)
+        figure = figure or self.experiment.draw(self.rows, self.settings)
         try:
             folder.mkdir(parents=True, exist_ok=True)
             with mpl.rc_context(style.RC):
                 for kind, metadata in _METADATA.items():
                     figure.savefig(folder / f"{self.experiment.id}.{kind}", metadata=metadata)
-            with (folder / "rows.csv").open("w", newline="") as file:
-                columns = list(dict.fromkeys(name for row in self.rows for name in row))
-                writer = csv.DictWriter(file, columns)
-                writer.writeheader()
-                writer.writerows(self.rows)
+            lines = self.table()
+            _write_csv(folder / "table.csv", lines)
+            (folder / "table.tex").write_text(latex(lines, f"{self.experiment.id}: {self.experiment.title}"))
+            _write_csv(folder / "rows.csv", self.rows)
+            columns = list(dict.fromkeys(name for row in self.rows for name in row))
+            pq.write_table(
+                pa.table({name: [row.get(name) for row in self.rows] for name in columns}), folder / "rows.parquet"
+            )
             about = {"settings": self.settings.model_dump(mode="json"), "claims": self.claims}
             (folder / "claims.json").write_text(json.dumps(about, indent=1, ensure_ascii=False) + "\n")
         except OSError as error:
             raise InputError(f"out = {out}: cannot be written ({error.strerror})") from None
         return folder / f"{self.experiment.id}.png"
+
+
+def _write_csv(path: Path, lines: list[dict[str, Any]]) -> None:
+    with path.open("w", newline="") as file:
+        writer = csv.DictWriter(file, list(dict.fromkeys(name for line in lines for name in line)))
+        writer.writeheader()
+        writer.writerows(lines)
+
+
+_SPECIAL = {c: f"\\{c}" for c in "&%$#_{}"} | {"~": r"\textasciitilde{}", "^": r"\textasciicircum{}"}
+_SPECIAL |= {"\\": r"\textbackslash{}", "−": "$-$", "±": r"$\pm$", "–": "--", "≥": r"$\geq$", "≤": r"$\leq$"}
+_SPECIAL |= {"α": r"$\alpha$", "κ": r"$\kappa$", "τ": r"$\tau$", "λ": r"$\lambda$", "‖": r"$\|$", "√": r"$\surd$"}
+_SPECIAL |= {"µ": r"$\mu$", "ν": r"$\nu$", "δ": r"$\delta$", "η": r"$\eta$", "°": r"$^\circ$", "×": r"$\times$"}
+
+
+def latex(lines: list[dict[str, Any]], caption: str) -> str:
+    """Return a table for a paper: plain LaTeX with booktabs."""
+
+    def tell(value: Any) -> str:
+        return "".join(_SPECIAL.get(character, character) for character in str(value))
+
+    columns = list(lines[0])
+    body = "".join(" & ".join(tell(line[name]) for name in columns) + " \\\\\n" for line in lines)
+    return (
+        "\\begin{table}\n\\centering\n"
+        f"\\begin{{tabular}}{{{'l' * len(columns)}}}\n\\toprule\n"
+        + " & ".join(map(tell, columns))
+        + f" \\\\\n\\midrule\n{body}\\bottomrule\n\\end{{tabular}}\n\\caption{{{tell(caption)}}}\n\\end{{table}}\n"
+    )

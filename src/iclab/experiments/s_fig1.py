@@ -96,6 +96,7 @@ class Selector(Experiment[SelectorSettings]):
         "from, labels or features; dashed, by where it stands in the attended value, as S (10) writes it. W_V moves "
         "labels into features' places. Means over seeds; bands run from the lowest to the highest seed."
     )
+    theorems = ("S-prop1", "S-prop2")
     settings = SelectorSettings
 
     def conditions(self, settings: SelectorSettings) -> list[Condition]:

@@ -63,6 +63,7 @@ class Mechanism(Experiment[MechanismSettings]):
         "training: the length of its row of W_O W_V, in the features and in the label, against the angle to the mean "
         "pattern and to q or −q by its sign. Lines are the ways of single neurons, from where they started."
     )
+    theorems = ("T-prop4.1", "T-cor4.3", "T-prop4.5")
     settings = MechanismSettings
 
     def conditions(self, settings: MechanismSettings) -> list[Condition]:

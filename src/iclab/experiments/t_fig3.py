@@ -154,6 +154,7 @@ class Shift(Experiment[ShiftSettings]):
         "and right, the error against the length of the context for several shares α' of examples that matter. Means "
         "over seeds; bands run from the lowest to the highest seed."
     )
+    theorems = ("T-thm3.3", "T-thm3.4", "T-cor4.3")
     settings = ShiftSettings
 
     def conditions(self, settings: ShiftSettings) -> list[Condition]:

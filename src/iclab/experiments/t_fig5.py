@@ -95,6 +95,7 @@ class Pruned(Experiment[PruningSettings]):
         "which is what the theorem bounds: it rises with the share long before an answer changes its sign. (C) "
         "Smallest first, for several α'. Means over seeds; bands in (B) and (C) run from the lowest to the highest."
     )
+    theorems = ("T-thm3.7",)
     settings = PruningSettings
 
     def conditions(self, settings: PruningSettings) -> list[Condition]:

@@ -96,6 +96,7 @@ class Need(Experiment[NeedSettings]):
         "which on that error stays below 0.01, against 1/α, and the length at which a prompt lacks the query's pattern "
         "with probability 0.02, which no training can help. Means over seeds; bands run from the lowest to the highest."
     )
+    theorems = ("T-thm3.3",)
     settings = NeedSettings
 
     def conditions(self, settings: NeedSettings) -> list[Condition]:

@@ -82,6 +82,7 @@ class TrainingTasks(Experiment[TaskSettings]):
         "paper does: some patterns then mean +1 more "
         "often than others."
     )
+    theorems = ("T-thm3.3",)
     settings = TaskSettings
 
     def conditions(self, settings: TaskSettings) -> list[Condition]:

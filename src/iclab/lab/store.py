@@ -112,7 +112,7 @@ class Store:
 
     def seconds(self, cell: Cell) -> float:
         """How long the cell took when it was computed."""
-        return self._about(cell)["seconds"]
+        return self.about(cell)["seconds"]
 
     def _write(self, cell: Cell, name: str, write: Callable[[Path], object], seconds: float) -> None:
         final = self.entry(cell)
@@ -150,18 +150,24 @@ class Store:
         except OSError as error:
             raise InputError(f"store = {self.path}: cannot be written ({error.strerror})") from None
 
-    def _about(self, cell: Cell) -> dict[str, Any]:
+    def about(self, cell: Cell) -> dict[str, Any]:
+        """When the cell was finished, how long it took, by what it was made, and checksums of its data."""
         path = self.entry(cell) / "entry.json"
         try:
             about = json.loads(path.read_text())
-            return {"sha256": dict(about["sha256"]), "seconds": float(about["seconds"])}
+            return {
+                "sha256": dict(about["sha256"]),
+                "seconds": float(about["seconds"]),
+                "finished": str(about["finished"]),
+                "made by": dict(about["made by"]),
+            }
         except (OSError, ValueError, KeyError, TypeError) as error:
             reason = f"{type(error).__name__}: {error}"
             raise InputError(f"{path.parent}: is corrupted ({reason}); delete it to compute again") from None
 
     def _checked(self, cell: Cell, name: str) -> Path:
         path = self.entry(cell) / name
-        stated = self._about(cell)["sha256"].get(name)
+        stated = self.about(cell)["sha256"].get(name)
         if not path.is_file() or _checksum(path) != stated:
             raise InputError(f"{path.parent}: is corrupted ({name} has changed); delete it to compute again")
         return path

@@ -1,0 +1,206 @@
+"""What the report says, as plain data: everything comes from a store and from the experiments themselves."""
+
+from __future__ import annotations
+
+import inspect
+from collections import Counter
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+from matplotlib.figure import Figure
+
+from iclab.experiments import experiments
+from iclab.experiments.experiment import Experiment
+from iclab.experiments.outcome import Outcome
+from iclab.experiments.planned import PLANNED
+from iclab.experiments.settings import Disclosed
+from iclab.experiments.style import NAMES
+from iclab.lab import MeasurementCell, Store
+from iclab.models import MODELS
+
+PAPERS = {
+    "M": "Mamba and outliers: one layer of Mamba is linear attention times a gate",
+    "T": "Nonlinear Transformers: softmax attention with an MLP, unseen tasks, out of domain, pruning",
+    "S": "Feature selectors: the same model, what it selects and what it decides by",
+    "": "Beyond the papers",
+}
+
+VERDICTS = ("holds", "fails", "undecided", "not run")
+
+
+@dataclass(frozen=True)
+class Setting:
+    """One setting as it was run."""
+
+    name: str
+    value: str
+    why: str
+    disclosed: bool
+
+
+@dataclass(frozen=True)
+class Section:
+    """One experiment."""
+
+    experiment: Experiment[Any]
+    outcome: Outcome | None
+    figure: Figure | None
+    edition: str
+    """Full, quick, partial or not run."""
+    seconds: float
+    """What its cells took, added up; cells that several experiments share count in each."""
+    settings: tuple[Setting, ...]
+    models: dict[str, str]
+    """The code of the models it trains, by name."""
+    claims: tuple[dict[str, Any], ...]
+
+    @property
+    def id(self) -> str:
+        """Its id."""
+        return self.experiment.id
+
+    @property
+    def paper(self) -> str:
+        """The letter of its paper; empty where it has none."""
+        return paper_of(self.id)
+
+    @property
+    def command(self) -> str:
+        """What makes it."""
+        return f"iclab run {self.id}{' --quick' if self.edition == 'quick' else ''}"
+
+    @property
+    def told(self) -> str:
+        """How much was run."""
+        if self.outcome is None:
+            return "not run yet"
+        seeds = len({row["seed"] for row in self.outcome.rows})
+        whole = {"full": "full edition", "quick": "quick edition", "partial": "unfinished"}[self.edition]
+        return f"{whole}: {seeds} seeds, {self.outcome.settings.test_prompts:,} test prompts each"
+
+
+@dataclass(frozen=True)
+class Content:
+    """The whole report."""
+
+    sections: tuple[Section, ...]
+    board: tuple[dict[str, Any], ...]
+    """Every claim, those without an experiment last in their paper."""
+    seconds: float
+    """What all cells took, each counted once."""
+    cells: int
+    machines: tuple[str, ...]
+    """What it was made by and on."""
+    finished: str
+    """When the last cell was."""
+
+    @property
+    def verdicts(self) -> Counter[str]:
+        """How many claims have each verdict."""
+        return Counter(claim["verdict"] for claim in self.board)
+
+    def of(self, paper: str) -> list[Section]:
+        """The sections of one paper."""
+        return [section for section in self.sections if section.paper == paper]
+
+
+def paper_of(id_: str) -> str:
+    """The letter of the paper that an id belongs to."""
+    letter = id_.partition("-")[0]
+    return letter if letter in PAPERS else ""
+
+
+def collect(store: Store, tell: Callable[[str], None] = lambda text: None) -> Content:
+    """Read everything the report needs from a store."""
+    sections = []
+    cells: dict[str, MeasurementCell] = {}
+    for experiment in experiments().values():
+        tell(experiment.id)
+        section = _section(experiment, store)
+        sections.append(section)
+        if section.outcome is not None:
+            cells |= {cell.hash: cell for cell in _cells(section, store)}
+    order = {letter: place for place, letter in enumerate(PAPERS)}
+    sections.sort(key=lambda section: (order[section.paper], section.id))
+    trainings = {cell.training.hash: cell.training for cell in cells.values() if store.has(cell.training)}
+    abouts = [*map(store.about, cells.values()), *map(store.about, trainings.values())]
+    return Content(
+        tuple(sections),
+        _board(sections),
+        sum(about["seconds"] for about in abouts),
+        len(abouts),
+        tuple(sorted({_machine(about["made by"]) for about in abouts})),
+        max((about["finished"] for about in abouts), default=""),
+    )
+
+
+def _section(experiment: Experiment[Any], store: Store) -> Section:
+    outcome = Outcome.best(experiment, store)
+    settings = outcome.settings if outcome else experiment.settings()
+    values = settings.model_dump(mode="json")
+    edition = "not run"
+    if outcome is not None:
+        edition = "partial" if not outcome.complete else "quick" if outcome.quick else "full"
+    conditions = experiment.conditions(settings)
+    here = {c.cell.hash: c.cell for c in conditions if store.has(c.cell)}.values()
+    needed = {cell.training.hash: cell.training for cell in here if store.has(cell.training)}.values()
+    return Section(
+        experiment=experiment,
+        outcome=outcome,
+        figure=experiment.draw(outcome.rows, settings) if outcome else None,
+        edition=edition,
+        seconds=sum(map(store.seconds, here)) + sum(map(store.seconds, needed)),
+        settings=tuple(
+            Setting(name, _short(values[name]), mark.where if said else mark.why, said)
+            for name, mark in experiment.settings.provenance().items()
+            for said in (isinstance(mark, Disclosed),)
+        ),
+        models=_code({c.cell.training.training.model.label for c in conditions}),
+        claims=tuple(outcome.claims if outcome else (claim.verdict([]) for claim in experiment.claims(settings))),
+    )
+
+
+def _cells(section: Section, store: Store) -> list[MeasurementCell]:
+    assert section.outcome is not None
+    conditions = section.experiment.conditions(section.outcome.settings)
+    return [condition.cell for condition in conditions if store.has(condition.cell)]
+
+
+def _board(sections: list[Section]) -> tuple[dict[str, Any], ...]:
+    board = []
+    for letter in PAPERS:
+        for section in sections:
+            if section.paper == letter:
+                shared = {"section": section.id, "models": sorted(section.models), "letter": letter}
+                board += [claim | shared for claim in section.claims]
+        written = {section.id for section in sections}
+        for plan in PLANNED:
+            if paper_of(plan.id) == letter and plan.id not in written:
+                claim = {"id": plan.id, "paper": plan.statement, "predicate": "no test of it is written yet"}
+                nothing = {"verdict": "not run", "measured": None, "low": None, "high": None, "where": plan.where}
+                board.append(
+                    claim | nothing | {"points": [], "margins": [], "section": "", "models": [], "letter": letter}
+                )
+    return tuple(board)
+
+
+def _code(models: set[str]) -> dict[str, str]:
+    return {name: inspect.getsource(inspect.getmodule(MODELS[name])) for name in sorted(models) if name in MODELS}  # type: ignore[arg-type]
+
+
+def _machine(made: dict[str, Any]) -> str:
+    return f"iclab {made['iclab']}, torch {made['torch']}, Python {made['python']}, {made['machine']}"
+
+
+def _short(value: Any) -> str:
+    if isinstance(value, (list, tuple)):
+        return ", ".join(map(_short, value)) or "none"
+    if isinstance(value, dict):
+        return "; ".join(f"{key}: {_short(inner)}" for key, inner in value.items())
+    return f"{value:g}" if isinstance(value, float) else str(value)
+
+
+def model_name(label: str) -> str:
+    """A model's name for people."""
+    return NAMES.get(label, label)
