@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from iclab.engines import Training
     from iclab.experiments.outcome import Outcome
     from iclab.experiments.settings import Settings
-    from iclab.lab import Store
+    from iclab.report import Content
 
 
 def main(arguments: list[str] | None = None) -> int:
@@ -149,31 +149,36 @@ def _tell_engines(trainings: list[Training]) -> None:
         print(f"iclab: {label} runs on the {engine} engine{reason}", file=sys.stderr)
 
 
-def _finish(outcomes: list[Outcome], seconds: float, options: argparse.Namespace, together: bool) -> None:
-    """Write figures, then print tables for a person or one document for a program."""
+def _finish(
+    outcomes: list[Outcome], seconds: float, options: argparse.Namespace, together: bool, report: bool = False
+) -> None:
+    """Write figures or the whole report, then print tables for a person or one document for a program."""
     from iclab.printing import print_outcome, print_verdicts
 
-    documents = []
-    figures = []
-    for outcome in outcomes:
-        figures.append(outcome.write(Path(options.out)))
-        documents.append(
+    out = Path(options.out)
+    page = _write_report(options.store, out) if report else None  # which writes the figures too
+    figures = [out / o.experiment.id / f"{o.experiment.id}.png" if report else o.write(out) for o in outcomes]
+    if options.json:
+        documents = [
             {
                 "id": outcome.experiment.id,
                 "complete": outcome.complete,
                 "settings": outcome.settings.model_dump(mode="json"),
                 "rows": outcome.rows,
                 "claims": outcome.claims,
-                "figure": str(figures[-1]),
+                "figure": str(figure),
             }
-        )
-    if options.json:
-        took = {"seconds": round(seconds, 3)}
+            for outcome, figure in zip(outcomes, figures, strict=True)
+        ]
+        took = {"seconds": round(seconds, 3)} | ({"report": str(page[0])} if page else {})
         print(json.dumps(took | ({"experiments": documents} if together else documents[0]), ensure_ascii=False))
         return
     for outcome in outcomes:
         print_outcome(outcome)
     print_verdicts([claim for outcome in outcomes for claim in outcome.claims])
+    if page:
+        _tell_report(*page)
+        return
     for figure in figures:
         print(f"open {figure.resolve()}")
 
@@ -188,26 +193,33 @@ def _run(options: argparse.Namespace) -> None:
 def _reproduce(options: argparse.Namespace) -> None:
     from iclab.experiments import experiments
 
-    _finish(*_compute(experiments(), options, "iclab"), options, together=True)
+    _finish(*_compute(experiments(), options, "iclab"), options, together=True, report=True)
 
 
 def _report(options: argparse.Namespace) -> None:
+    page, content = _write_report(options.store, Path(options.out))
+    if options.json:
+        print(json.dumps({"report": str(page), "claims": dict(content.verdicts)}, ensure_ascii=False))
+        return
+    _tell_report(page, content)
+
+
+def _write_report(store: str, out: Path) -> tuple[Path, Content]:
+    """Make the report of all that a store holds, telling how far it is."""
+    from rich.console import Console
+
     from iclab.lab import Store
-
-    _write_report(Store(options.store), options)
-
-
-def _write_report(store: Store, options: argparse.Namespace) -> None:
-    """Make the report of all that a store holds, and say where it is."""
     from iclab.report import write
 
-    _must_be_writable(Path(options.out), "out", options.out)
-    page, content = write(store, Path(options.out))
-    counts = {verdict: content.verdicts[verdict] for verdict in ("holds", "fails", "undecided", "not run")}
-    if options.json:
-        print(json.dumps({"report": str(page), "claims": counts}, ensure_ascii=False))
-        return
-    print(f"{sum(counts.values())} claims: " + ", ".join(f"{many} {verdict}" for verdict, many in counts.items()))
+    _must_be_writable(out, "out", str(out))
+    with Console(stderr=True).status("writing the report") as status:  # a line on a terminal, nothing elsewhere
+        return write(Store(store), out, lambda text: status.update(f"writing the report: {text}"))
+
+
+def _tell_report(page: Path, content: Content) -> None:
+    """Say how the claims fare, and where the page is."""
+    counts = ", ".join(f"{many} {verdict}" for verdict, many in sorted(content.verdicts.items()))
+    print(f"{len(content.board)} claims: {counts}")
     print(f"open {page.resolve()}")
 
 

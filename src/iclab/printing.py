@@ -57,7 +57,7 @@ def print_experiments(listed: list[dict[str, Any]], brief: bool = False) -> None
 def print_outcome(outcome: Outcome) -> None:
     """Print an experiment's table, and how to read it."""
     console = _console()
-    lines = outcome.experiment.table(outcome.rows, outcome.settings)
+    lines = outcome.table
     table = _table(*lines[0], title=f"{outcome.experiment.id}: {outcome.experiment.title}")
     previous = None
     for line in lines:

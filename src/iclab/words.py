@@ -158,13 +158,11 @@ def parser(actions: Mapping[str, Callable[[argparse.Namespace], None]]) -> argpa
     report = command(
         "report",
         "make the report: one page of everything a store holds",
-        "examples:\n  iclab report                      results/report/index.html, and all figures, tables, numbers\n"
+        "examples:\n  iclab report                      results/index.html, and every figure, table and number\n"
         "  iclab report --store elsewhere --out pages",
     )
     uses_store(report)
-    report.add_argument(
-        "--out", metavar="DIR", default="results/report", help="where it goes (default: results/report)"
-    )
+    report.add_argument("--out", metavar="DIR", default="results", help="where it goes (default: results)")
 
     show = command(
         "show",

@@ -71,6 +71,14 @@ class Experiment(ABC, Generic[S]):
     def table(self, rows: list[Row], settings: S) -> list[dict[str, Any]]:
         """Return the rows a person reads: one dictionary a line, the same keys in each."""
 
+    def steps(self, rows: list[Row], settings: S) -> dict[str, Any] | None:
+        """Return what a reader can step through on the page, example by example; most experiments have nothing.
+
+        ``{"prompts": [{"name", "target", "tokens": [{"same", "outlier", "label", "true_label"}]}], "steps": [0, …],
+        "models": [{"name", "colour", "views": [[{"attention", "gate", "vote"} lists, "output"] by step] by prompt}]}``
+        """
+        return None
+
     def rows(self, settings: S, store: Store) -> list[Row]:
         """Collect the stored rows of every finished cell, with the condition's columns in front."""
         return [

@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import json
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -55,9 +56,13 @@ class Outcome:
     @classmethod
     def best(cls, experiment: Experiment[Any], store: Store) -> Outcome | None:
         """Return the fullest edition that a store holds: full, else quick, else what there is; None of nothing."""
-        full, quick = experiment.settings(), experiment.settings().quick()
-        found = [cls.of(experiment, edition, store) for edition in (full, quick) if experiment.rows(edition, store)]
-        return next((outcome for outcome in found if outcome.complete), found[-1] if found else None)
+        editions = (experiment.settings(), experiment.settings().quick())
+        there = [[store.has(c.cell) for c in experiment.conditions(edition)] for edition in editions]
+        for wanted in (all, any):
+            for edition, cells in zip(editions, there, strict=True):
+                if cells and wanted(cells):
+                    return cls.of(experiment, edition, store)
+        return None
 
     @property
     def quick(self) -> bool:
@@ -65,32 +70,48 @@ class Outcome:
         usual = type(self.settings)()
         return self.settings == usual.quick() != usual
 
+    @cached_property
     def table(self) -> list[dict[str, Any]]:
-        """Return the lines a person reads."""
+        """The lines a person reads."""
         return self.experiment.table(self.rows, self.settings)
 
-    def write(self, out: Path, figure: Figure | None = None) -> Path:
+    @cached_property
+    def figure(self) -> Figure:
+        """The figure, with everything in its place."""
+        figure = self.experiment.draw(self.rows, self.settings)
+        figure.draw_without_rendering()  # finds the places, once for all formats
+        figure.set_layout_engine("none")
+        return figure
+
+    def write(self, out: Path) -> Path:
         """Write figure, table, rows and verdicts below ``out``; return the figure to open."""
         folder = out / self.experiment.id
-        figure = figure or self.experiment.draw(self.rows, self.settings)
         try:
             folder.mkdir(parents=True, exist_ok=True)
             with mpl.rc_context(style.RC):
                 for kind, metadata in _METADATA.items():
-                    figure.savefig(folder / f"{self.experiment.id}.{kind}", metadata=metadata)
-            lines = self.table()
-            _write_csv(folder / "table.csv", lines)
-            (folder / "table.tex").write_text(latex(lines, f"{self.experiment.id}: {self.experiment.title}"))
+                    self.figure.savefig(folder / f"{self.experiment.id}.{kind}", metadata=metadata)
+            _write_csv(folder / "table.csv", self.table)
+            (folder / "table.tex").write_text(latex(self.table, f"{self.experiment.id}: {self.experiment.title}"))
             _write_csv(folder / "rows.csv", self.rows)
-            columns = list(dict.fromkeys(name for row in self.rows for name in row))
-            pq.write_table(
-                pa.table({name: [row.get(name) for row in self.rows] for name in columns}), folder / "rows.parquet"
-            )
+            pq.write_table(_arrow(self.rows), folder / "rows.parquet")
             about = {"settings": self.settings.model_dump(mode="json"), "claims": self.claims}
             (folder / "claims.json").write_text(json.dumps(about, indent=1, ensure_ascii=False) + "\n")
         except OSError as error:
             raise InputError(f"out = {out}: cannot be written ({error.strerror})") from None
         return folder / f"{self.experiment.id}.png"
+
+
+def _arrow(rows: list[Row]) -> pa.Table:
+    """Rows as a table; a column in which experiments mean different kinds of things is told in words."""
+    columns = {}
+    for name in dict.fromkeys(name for row in rows for name in row):
+        values = [row.get(name) for row in rows]
+        try:
+            columns[name] = pa.array(values)
+        except (pa.ArrowInvalid, pa.ArrowTypeError):
+            columns[name] = pa.array([None if value is None else str(value) for value in values])
+    return pa.table(columns)
 
 
 def _write_csv(path: Path, lines: list[dict[str, Any]]) -> None:

@@ -46,6 +46,8 @@ class Chosen:
 
     why: str
     grid: bool = False
+    others: tuple[Any, ...] = ()
+    """Other values it might as well have: `iclab run sensitivity` asks what the claims would be then."""
 
 
 class Settings(Description):
@@ -126,44 +128,65 @@ class MambaPaper(Settings):
             "the fewest steps round the ring after which all tasks are solved where there is no outlier. At α = 0 "
             "Mamba's error is 0.069 with ring:1 (the paper's example), 0.066 with ring:2, 0.0000 from ring:3 on: "
             "W_BᵀW_C between patterns that never met in training turns positive. With six patterns ring:3 brings every "
-            "pair together, in one order or the other: what is then unseen are label swaps"
+            "pair together, in one order or the other: what is then unseen are label swaps",
+            others=("ring:1", "ring:2", "ring:4"),
         ),
     ] = Ring(steps=3)
     outlier_norm: Annotated[
         float,
-        Chosen("as long as every other pattern, β. 0.012 at 3, 0.014 at 2, 0.032 at 1 (there 0.012 with κ_a' = 18)"),
+        Chosen(
+            "as long as every other pattern, β. 0.012 at 3, 0.014 at 2, 0.032 at 1 (there 0.012 with κ_a' = 18)",
+            others=(1.0, 2.0, 6.0),
+        ),
     ] = 3.0
     test_outlier_scale: Annotated[
         float,
         Chosen(
             "κ_a'. The paper says only κ_a' ≥ κ_a = 2, and much depends on it: 0.31 at 2, 0.10 at 3, 0.039 at 4, 0.018 "
             "at 5, 0.012 at 6, 0.011 from 8 on. The figure the paper prints needs about 6. The gate sees a mixture as "
-            "κ_a' Σλ wᵀv*, and for one of the paper's three Σλ is only 0.3"
+            "κ_a' Σλ wᵀv*, and for one of the paper's three Σλ is only 0.3",
+            others=(2.0, 4.0, 8.0, 20.0),
         ),
     ] = 6.0
     train_irrelevant_scale: Annotated[
-        float, Chosen("K, the largest the paper allows (K ≤ 1/2). 0.012 at 0.5, 0.013 at 0.25 and at 0.1")
+        float,
+        Chosen("K, the largest the paper allows (K ≤ 1/2). 0.012 at 0.5, 0.013 at 0.25 and at 0.1", others=(0.1, 0.25)),
     ] = 0.5
     test_irrelevant_scale: Annotated[
-        float, Chosen("K'. The paper says K' > 1. 0.012 at 1.01 and 1.5, 0.013 at 2, 0.016 at 3, 0.033 at 5")
+        float,
+        Chosen(
+            "K'. The paper says K' > 1. 0.012 at 1.01 and 1.5, 0.013 at 2, 0.016 at 3, 0.033 at 5",
+            others=(1.01, 3.0, 5.0),
+        ),
     ] = 1.5
     counting: Annotated[
         Literal["bernoulli", "exact"],
-        Chosen("M (7) says 'with a probability of α'; 'exact' corrupts exactly α·l examples of a test prompt instead"),
+        Chosen(
+            "M (7) says 'with a probability of α'; 'exact' corrupts exactly α·l examples of a test prompt instead",
+            others=("exact",),
+        ),
     ] = "bernoulli"
     balance: Annotated[
         Literal["independent", "stratified"],
-        Chosen("whether a batch covers tasks by chance or in equal shares is not said; 0.012 either way"),
+        Chosen(
+            "whether a batch covers tasks by chance or in equal shares is not said; 0.012 either way",
+            others=("stratified",),
+        ),
     ] = "independent"
-    batch_size: Annotated[int, Chosen("B. 0.012 from 128 on, 0.018 at 64, 0.019 at 32, 0.023 at 16")] = 128
-    steps: Annotated[int, Chosen("T. 0.012 from 1000 on, 0.014 at 500, 0.018 at 250, 0.025 at 125")] = 1000
+    batch_size: Annotated[
+        int, Chosen("B. 0.012 from 128 on, 0.018 at 64, 0.019 at 32, 0.023 at 16", others=(16, 32, 512))
+    ] = 128
+    steps: Annotated[
+        int, Chosen("T. 0.012 from 1000 on, 0.014 at 500, 0.018 at 250, 0.025 at 125", others=(125, 250, 4000))
+    ] = 1000
     step_sizes: Annotated[
         dict[str, float],
         Chosen(
             "η ≤ 1 is all the paper says. Mamba: 0.023 at 0.1, 0.015 at 0.3, 0.012 at 1, 0.051 at 2, 0.45 at 4. The "
             "linear model sums l examples and wants smaller steps: its error at α = 0.6 is 0.78 at 0.005, 0.80 at "
             "0.02, 0.79 at 0.05 and at 0.1, 0.76 at 0.2; above 0.25 every seed diverges. Softmax at α = 0.6: 0.012 at "
-            "0.1 and at 0.3, 0.096 at 1, 0.24 at 3"
+            "0.1 and at 0.3, 0.096 at 1, 0.24 at 3",
+            others=tuple({"mamba": a, "linear": b, "softmax": 0.3} for a, b in ((0.1, 0.005), (0.3, 0.02), (2.0, 0.1))),
         ),
     ] = {"mamba": 1.0, "linear": 0.05, "softmax": 0.3}
 
@@ -348,22 +371,29 @@ class NonlinearPaper(Settings):
         Field(gt=0),
         Chosen(
             "δ ∈ (0, 0.2] is all the paper says. 0.05 is too slow: 0.20 / 0.27; 0.2: 0.0001 / 0.023, for what W_Q and "
-            "W_K see of irrelevant patterns never shrinks, and K' = 5 makes it loud"
+            "W_K see of irrelevant patterns never shrinks, and K' = 5 makes it loud",
+            others=(0.05, 0.15, 0.2),
         ),
     ] = 0.1
     neurons: Annotated[
-        int, Field(ge=1), Chosen("m is not said. 50: 0.0001 / 0.0024; 800 does not train, since a = ±1/m slows it")
+        int,
+        Field(ge=1),
+        Chosen("m is not said. 50: 0.0001 / 0.0024; 800 does not train, since a = ±1/m slows it", others=(50, 800)),
     ] = 200
     output: Annotated[
         Literal["mean", "root"],
-        Chosen("a = ±1/m as in T §2.3; Algorithm 1 says ±1/√m, which gives 0.0002 / 0.023"),
+        Chosen("a = ±1/m as in T §2.3; Algorithm 1 says ±1/√m, which gives 0.0002 / 0.023", others=("root",)),
     ] = "mean"
     label_norm: Annotated[
-        float, Field(gt=0), Chosen("‖q‖ is not said. 0.5: 0.037 / 0.0097, still training; 3: 0.0001 / 0.0016")
+        float,
+        Field(gt=0),
+        Chosen("‖q‖ is not said. 0.5: 0.037 / 0.0097, still training; 3: 0.0001 / 0.0016", others=(0.5, 3.0)),
     ] = 1.0
-    batch_size: Annotated[int, Chosen("B is not said. 32: 0.0001 / 0.0009")] = 128
-    steps: Annotated[int, Chosen("T is not said. 300: 0.0064 / 0.042; 1200: 0.0001 / 0.0006")] = 600
-    step_size: Annotated[float, Chosen("η is not said. 0.3 does not train; 3: 0.0001 / 0.0007")] = 1.0
+    batch_size: Annotated[int, Chosen("B is not said. 32: 0.0001 / 0.0009", others=(32,))] = 128
+    steps: Annotated[int, Chosen("T is not said. 300: 0.0064 / 0.042; 1200: 0.0001 / 0.0006", others=(300, 1200))] = 600
+    step_size: Annotated[float, Chosen("η is not said. 0.3 does not train; 3: 0.0001 / 0.0007", others=(0.3, 3.0))] = (
+        1.0
+    )
     watched: Annotated[
         int, Field(ge=1), Chosen("weights are kept this often in a training, in equal steps, for what is drawn over it")
     ] = 12

@@ -247,13 +247,14 @@ def _draw_bars(axes: Axes, rows: list[Row], settings: PruningSettings) -> None:
     if not seeds:
         return
     bars = axes.twinx()
-    for column, look in (("length", {"color": "#56B4E9", "alpha": 0.25}), ("hidden_length", {"alpha": 0.0})):
+    for column in ("length", "hidden_length"):
         ordered = [sorted(row[column] for row in mine) for mine in seeds]
         height = [mean(values) for values in zip(*ordered, strict=True)]
         width = 1.0 / len(height)
         places = [(i + 0.5) * width for i in range(len(height))]
-        bars.bar(places, height, width, linewidth=0, **look)
-        if column == "hidden_length":
+        if column == "length":
+            bars.bar(places, height, width, linewidth=0, color="#56B4E9", alpha=0.25)
+        else:
             bars.plot(places, height, color=style.FAINT, linewidth=0.8)
     bars.set_ylabel("length of the row of W_O W_V (bars), of W_O (line)", color=style.FAINT)
     bars.set_ylim(bottom=0)

@@ -137,6 +137,36 @@ def gate_rows(seeds: tuple[int, ...], sums: Sums) -> list[Row]:
     return rows
 
 
+def token_sums(batch: PromptBatch, answer: Answer) -> Sums:
+    """Keep, prompt by prompt, what a model of one layer made of every example; shape (seeds, batch, l)."""
+    scores, gates = _inside(answer.attention, "tokens")[:, :, 0], _inside(answer.gate, "tokens")[:, :, 0]
+    shown = batch.labels[..., :-1, 0].astype(np.float64)
+    whole = np.ones_like(shown)
+    return {
+        "pattern": batch.index[..., :-1, 0].astype(np.float64),
+        "same": batch.same_pattern.astype(np.float64),
+        "outlier": batch.outlier.astype(np.float64),
+        "label": shown,
+        "true_label": batch.true_labels[..., 0].astype(np.float64),
+        "attention": scores,
+        "gate": gates,
+        "vote": gates * scores * shown,
+        "target": batch.target * whole,
+        "output": answer.output.double().cpu().numpy() * whole,
+    }
+
+
+def token_rows(seeds: tuple[int, ...], sums: Sums) -> list[Row]:
+    """A row a seed, prompt and example: the first is the farthest from the query; votes add up to the output."""
+    rows = []
+    for i, seed in enumerate(seeds):
+        for prompt, place in np.ndindex(sums["vote"].shape[1:]):
+            values = {name: float(value[i, prompt, place]) for name, value in sums.items()}
+            flags = {name: bool(values[name]) for name in ("same", "outlier")} | {"pattern": int(values["pattern"])}
+            rows.append({"seed": seed, "prompt": prompt, "place": place + 1} | values | flags)
+    return rows
+
+
 def _inside(value: Any, name: str) -> NDArray[np.float64]:
     if value is None:
         raise InputError(f"probe = {name}: this model's forward pass returns none; return an iclab.Answer that has it")

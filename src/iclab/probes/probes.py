@@ -23,6 +23,8 @@ from iclab.probes.answers import (
     error_sums,
     gate_rows,
     gate_sums,
+    token_rows,
+    token_sums,
     vote_sums,
 )
 from iclab.probes.insides import (
@@ -40,6 +42,9 @@ from iclab.prompts import Prompts
 
 VERSION = 2
 """Part of every measurement cell's hash: bump it when the same weights measure otherwise."""
+
+FEW = 100
+"""Prompts whose tokens can be looked at one by one."""
 
 
 class Probe(NamedTuple):
@@ -59,6 +64,10 @@ class Probe(NamedTuple):
 
 _ERROR = ("prompts", "right", "wrong", "ties", "nans", "error", "hinge", "hinge_standard_error")
 _ATTENTION = ("layer", "prompts", "same", "same_standard_error", "other", "other_standard_error")
+_TOKEN = (
+    *("pattern", "same", "outlier", "label", "true_label"),
+    *("attention", "gate", "vote", "target", "output"),
+)
 _ONE_LAYER = ("mamba", "linear", "softmax", "softmax-mlp")
 _MLP = ("softmax-mlp",)
 _LENGTHS = ("length", "hidden_length", "feature_length", "feature_angle", "label_length", "label_angle")
@@ -67,6 +76,7 @@ PROBES: dict[str, Probe] = {
     "error": Probe("answers", error_rows, _ERROR, error_sums),
     "attention": Probe("answers", attention_rows, _ATTENTION, attention_sums),
     "gates": Probe("answers", gate_rows, ("layer", "kind", "place", "examples", "gate"), gate_sums),
+    "tokens": Probe("answers", token_rows, ("prompt", "place", *_TOKEN), token_sums, ("mamba", "linear")),
     "vote": Probe("prompts", error_rows, _ERROR, vote_sums),
     "attended": Probe("answers", error_rows, _ERROR, attended_sums),
     "alignment": Probe("insides", alignment_rows, ("matrix", "length", "along"), alignment_sums, _ONE_LAYER),
@@ -74,7 +84,8 @@ PROBES: dict[str, Probe] = {
     "norms": Probe("weights", norm_rows, ("matrix", "kind", "length"), None, _ONE_LAYER),
     "neurons": Probe("weights", neuron_rows, ("neuron", "sign", *_LENGTHS), None, _MLP),
 }
-"""``vote`` and ``attended`` are yardsticks: the error of a plain vote of same-pattern examples on the same prompts, and
+"""``tokens`` keeps every example of a few prompts, for models whose output is a sum of votes: attention × gate × label.
+``vote`` and ``attended`` are yardsticks: the error of a plain vote of same-pattern examples on the same prompts, and
 of a vote weighted by the model's attention. The last four look into weights: of models of one layer that have a key and
 a query, or (``parts``, ``neurons``) of softmax-mlp; a user's class may name its weights alike."""
 
@@ -120,6 +131,8 @@ def measure(
         raise InputError(f"count = {count}: must be at least 1")
     if obstacle := unmeasurable(trained.training, probe, pruning) or trained.training.prompts.fits(prompts):
         raise InputError(obstacle)
+    if probe == "tokens" and count > FEW:
+        raise InputError(f"count = {count}: tokens are kept one by one, of at most {FEW} prompts")
     kind = PROBES[probe]
     if kind.looks_at == "prompts":  # whatever became of the model
         assert kind.sums is not None

@@ -8,8 +8,6 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-from matplotlib.figure import Figure
-
 from iclab.experiments import experiments
 from iclab.experiments.experiment import Experiment
 from iclab.experiments.outcome import Outcome
@@ -45,7 +43,6 @@ class Section:
 
     experiment: Experiment[Any]
     outcome: Outcome | None
-    figure: Figure | None
     edition: str
     """Full, quick, partial or not run."""
     seconds: float
@@ -148,7 +145,6 @@ def _section(experiment: Experiment[Any], store: Store) -> Section:
     return Section(
         experiment=experiment,
         outcome=outcome,
-        figure=experiment.draw(outcome.rows, settings) if outcome else None,
         edition=edition,
         seconds=sum(map(store.seconds, here)) + sum(map(store.seconds, needed)),
         settings=tuple(

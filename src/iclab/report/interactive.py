@@ -18,6 +18,7 @@ from matplotlib.colors import to_hex, to_rgba
 from matplotlib.container import BarContainer
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
+from matplotlib.patches import Patch
 from matplotlib.text import Annotation
 from matplotlib.ticker import FixedLocator, NullLocator
 
@@ -44,8 +45,8 @@ class _Panel:
 
     axes: Axes
     number: int
-    over: int | None = None
-    """The panel it lies on, for a second vertical scale."""
+    over: _Panel | None = None
+    """The panel it lies on, with another vertical scale."""
 
     @property
     def suffix(self) -> str:
@@ -65,6 +66,7 @@ class _Names:
     """The legend: which look has which name."""
 
     by_look: dict[tuple[Any, ...], str] = field(default_factory=dict)
+    by_colour: dict[str, set[str]] = field(default_factory=dict)
     shown: set[str] = field(default_factory=set)
 
     @classmethod
@@ -74,11 +76,20 @@ class _Names:
             for handle, text in zip(legend.legend_handles, legend.get_texts(), strict=True) if legend else ():
                 if isinstance(handle, Line2D):
                     names.by_look.setdefault(_look(handle), text.get_text())
+                    names.by_colour.setdefault(_colour(handle.get_color()), set()).add(text.get_text())
         return names
 
     def name(self, line: Line2D) -> str:
+        """The name of a line: its own, or that of what looks the same in the legend."""
         label = str(line.get_label())
-        return self.by_look.get(_look(line), "") if label.startswith("_") else label
+        if not label.startswith("_"):
+            return label
+        return self.by_look.get(_look(line), "") or (self.of_colour(_colour(line.get_color())) if _marked(line) else "")
+
+    def of_colour(self, colour: str | None) -> str:
+        """The only name that has a colour."""
+        found = self.by_colour.get(colour or "", set())
+        return next(iter(found)) if len(found) == 1 else ""
 
     def entry(self, name: str) -> dict[str, Any]:
         """Put a trace under its name; the first one stands in the legend."""
@@ -91,19 +102,20 @@ class _Names:
 
 def interactive(figure: Figure) -> dict[str, Any]:
     """Describe a drawn figure to Plotly: its traces, its layout, and a second layout for narrow screens."""
-    figure.draw_without_rendering()  # settles where panels and ticks are
     panels = _panels(figure)
     names = _Names.of(figure)
     traces: list[Trace] = []
     layout: dict[str, Any] = {"annotations": [], "shapes": [], "hovermode": "closest"}
     wide, narrow, lines = _places(panels)
     for panel in panels:
-        lays = {"overlaying": f"y{'' if panel.over == 1 else panel.over}", "side": "right"} if panel.over else {}
-        layout[f"xaxis{panel.suffix}"] = _axis(panel.axes.xaxis, wide[panel.number][0], panel.y)
-        layout[f"yaxis{panel.suffix}"] = _axis(panel.axes.yaxis, wide[panel.number][1], panel.x) | lays
-        if panel.over:
-            layout[f"xaxis{panel.suffix}"]["visible"] = False
-            layout[f"xaxis{panel.suffix}"]["matches"] = f"x{'' if panel.over == 1 else panel.over}"
+        across = _axis(panel.axes.xaxis, wide[panel.number][0], panel.y)
+        up = _axis(panel.axes.yaxis, wide[panel.number][1], panel.x)
+        if panel.axes.yaxis.get_label_position() == "right":
+            up |= {"side": "right", "showgrid": False}
+        if panel.over is not None:
+            across |= {"visible": False, "matches": panel.over.x}
+            up |= {"overlaying": panel.over.y, "tickmode": up.get("tickmode", "auto")}
+        layout[f"xaxis{panel.suffix}"], layout[f"yaxis{panel.suffix}"] = across, up
         heading = panel.axes.get_title("left") or panel.axes.get_title("center")
         if heading:
             place = {"xref": f"{panel.x} domain", "yref": f"{panel.y} domain", "x": 0, "y": 1}
@@ -112,6 +124,8 @@ def interactive(figure: Figure) -> dict[str, Any]:
         traces += _traces(panel, names)
         layout["shapes"] += [shape for line in panel.axes.lines if (shape := _rule(panel, line))]
         layout["annotations"] += [note for text in panel.axes.texts if (note := _note(panel, text))]
+    traces += _swatches(figure)
+    _stand_for(traces)
     height = float(figure.get_size_inches()[1]) * PIXELS
     domains = {}
     for panel in panels:
@@ -124,15 +138,42 @@ def interactive(figure: Figure) -> dict[str, Any]:
     }
 
 
+def _swatches(figure: Figure) -> list[Trace]:
+    """Colours that the legend explains but no curve has: empty traces, for the legend alone."""
+    found = []
+    for legend in figure.legends:
+        for handle, text in zip(legend.legend_handles, legend.get_texts(), strict=True):
+            if isinstance(handle, Patch):
+                mark = {"color": _colour(handle.get_facecolor()), "symbol": "square", "size": 11}
+                about = {"name": text.get_text(), "showlegend": True, "hoverinfo": "skip"}
+                found.append({"type": "scatter", "mode": "markers", "x": [None], "y": [None], "marker": mark} | about)
+    return found
+
+
+def _stand_for(traces: list[Trace]) -> None:
+    """Let the plainest curve of each name stand for it in the legend, not one that is faint or small."""
+    best: dict[str, Trace] = {}
+    for trace in traces:
+        if trace.get("showlegend") is not None and "line" in trace and trace.get("name") and trace["mode"] != "none":
+            size = trace.get("marker", {}).get("size", 0)
+            weight = (trace.get("opacity", 1.0), size)
+            kept = best.get(trace["name"])
+            if kept is None or weight > (kept.get("opacity", 1.0), kept.get("marker", {}).get("size", 0)):
+                best[trace["name"]] = trace
+    for trace in traces:
+        if trace.get("name") in best:
+            trace["showlegend"] = trace is best[trace["name"]]
+
+
 def _panels(figure: Figure) -> list[_Panel]:
     panels: list[_Panel] = []
-    for axes in figure.axes:
+    for axes in sorted(figure.axes, key=lambda axes: axes.get_zorder()):  # of two on one place, the lower first
         if not axes.get_visible():
             continue
         under = next(
             (p for p in panels if p.axes in axes.get_shared_x_axes().get_siblings(axes) and _same(p, axes)), None
         )
-        panels.append(_Panel(axes, len(panels) + 1, under.number if under else None))
+        panels.append(_Panel(axes, len(panels) + 1, under))
     return panels
 
 
@@ -144,17 +185,22 @@ Places = dict[int, tuple[list[float], list[float]]]
 
 
 def _places(panels: list[_Panel]) -> tuple[Places, Places, int]:
-    """Where panels stand: as drawn, stretched to the whole width and height, and one below the other."""
+    """Where panels stand: as drawn, stretched to the whole width and height, and one below the other.
+
+    Titles need more room in the browser than on paper: what does not stand at the left or the bottom gives way.
+    """
     boxes = {panel.number: panel.axes.get_position() for panel in panels}
     left, right = min(b.x0 for b in boxes.values()), max(b.x1 for b in boxes.values())
     low, high = min(b.y0 for b in boxes.values()), max(b.y1 for b in boxes.values())
-    wide: Places = {
-        number: (
-            [round((b.x0 - left) / (right - left), 4), round((b.x1 - left) / (right - left), 4)],
-            [round((b.y0 - low) / (high - low), 4), round((b.y1 - low) / (high - low), 4)],
-        )
-        for number, b in boxes.items()
-    }
+    twins = {panel.over.number for panel in panels if panel.over} | {p.number for p in panels if p.over}
+    wide: Places = {}
+    for number, box in boxes.items():
+        x0, x1 = ((x - left) / (right - left) for x in (box.x0, box.x1))
+        y0, y1 = ((y - low) / (high - low) for y in (box.y0, box.y1))
+        x0 += 0.012 if x0 > 0.01 else 0.0
+        x1 -= 0.045 if number in twins else 0.0
+        y0 += 0.055 if y0 > 0.01 else 0.0
+        wide[number] = ([round(x0, 4), round(x1, 4)], [round(y0, 4), round(y1, 4)])
     alone = [panel for panel in panels if panel.over is None]
     narrow: Places = {}
     for row, panel in enumerate(alone):
@@ -162,7 +208,7 @@ def _places(panels: list[_Panel]) -> tuple[Places, Places, int]:
         narrow[panel.number] = ([0.0, 1.0], [round(top - 0.74 / len(alone), 4), round(top, 4)])
     for panel in panels:
         if panel.over is not None:
-            narrow[panel.number] = narrow[panel.over]
+            narrow[panel.number] = narrow[panel.over.number]
     return wide, narrow, len(alone)
 
 
@@ -173,16 +219,18 @@ def _axis(axis: Axis, domain: list[float], anchor: str) -> dict[str, Any]:
     about: dict[str, Any] = {
         "domain": domain,
         "anchor": anchor,
-        "range": ends if not axis.get_inverted() else ends[::-1],
-        "title": {"text": axis.get_label().get_text(), "standoff": 6},
+        "range": ends,
+        "title": {"text": axis.get_label().get_text(), "standoff": 6, "font": {"size": 12.5}},
         "zeroline": False,
     }
     if logarithmic:
-        about |= {"type": "log", "dtick": 1, "exponentformat": "power"}
+        about |= {"type": "log", "dtick": 1, "exponentformat": "power", "tickfont": {"size": 11}}
     locator = axis.get_major_locator()
     if isinstance(locator, (FixedLocator, NullLocator)):
         ticks = [float(tick) for tick in locator()]
+        turned = {float(label.get_rotation()) for label in axis.get_ticklabels()}
         about |= {"tickvals": ticks, "ticktext": axis.get_major_formatter().format_ticks(ticks)}
+        about |= {"tickangle": -turned.pop()} if len(turned) == 1 and turned != {0.0} else {}
     if not axis.get_tick_params().get("labelbottom" if isinstance(axis, XAxis) else "labelleft", True):
         about["showticklabels"] = bool(axis.get_tick_params().get("labelright", False))
     return about
@@ -194,7 +242,7 @@ def _traces(panel: _Panel, names: _Names) -> list[Trace]:
     found: list[tuple[float, Trace]] = []
     named = {_colour(line.get_color()): names.name(line) for line in axes.lines if names.name(line)}
     for image in axes.images:
-        found.append((image.get_zorder(), _heat(image)))
+        found.append((image.get_zorder(), _heat(image, axes)))
     for container in axes.containers:
         if isinstance(container, BarContainer):
             found.append((1.0, _bars(container)))
@@ -202,7 +250,8 @@ def _traces(panel: _Panel, names: _Names) -> list[Trace]:
         trace = _collected(collection)
         if trace is not None:
             colour = trace.pop("colour", None)
-            trace |= names.entry("") | ({"legendgroup": named[colour]} if named.get(colour) else {})
+            group = named.get(colour) or names.of_colour(colour)
+            trace |= names.entry("") | ({"legendgroup": group, "name": group} if group else {})
             found.append((collection.get_zorder(), trace))
     for line in axes.lines:
         if line.get_transform() == axes.transData and len(line.get_xdata()) and line.get_visible():  # type: ignore[arg-type]
@@ -212,7 +261,7 @@ def _traces(panel: _Panel, names: _Names) -> list[Trace]:
 
 
 def _curve(line: Line2D) -> Trace:
-    marked, drawn = line.get_marker() not in ("", "None", None), line.get_linestyle() not in ("None", "", " ")
+    marked, drawn = _marked(line), line.get_linestyle() not in ("None", "", " ")
     colour = _colour(line.get_color())
     trace: Trace = {
         "type": "scatter",
@@ -302,14 +351,15 @@ def _bars(container: BarContainer) -> Trace:
         "base": [float(b.get_y()) for b in bars],
         "marker": {
             "color": _colour(bars[0].get_facecolor()) if bars else "#888888",
-            "opacity": float(bars[0].get_alpha() or 1),
+            "opacity": float(to_rgba(bars[0].get_facecolor())[3]),
         },
         "hovertemplate": "%{x:.4~g}: %{y:.4~g}<extra></extra>",
         "showlegend": False,
     }
 
 
-def _heat(image: Any) -> Trace:
+def _heat(image: Any, axes: Axes) -> Trace:
+    """A heat map; where rows and columns are named, so is every cell."""
     left, right, bottom, top = image.get_extent()
     values: Any = np.ma.filled(np.ma.asarray(image.get_array(), dtype=float), np.nan)
     high, wide = values.shape
@@ -327,8 +377,14 @@ def _heat(image: Any) -> Trace:
         "showscale": False,
         "xgap": 2,
         "ygap": 2,
-        "hoverinfo": "skip",
+        "hoverinfo": "text",
+        "text": [[f"{row}<br>{column}" for column in _ticks(axes.xaxis)] for row in _ticks(axes.yaxis)],
     }
+
+
+def _ticks(axis: Axis) -> list[str]:
+    locator = axis.get_major_locator()
+    return list(axis.get_major_formatter().format_ticks([float(tick) for tick in locator()]))
 
 
 def _rule(panel: _Panel, line: Line2D) -> dict[str, Any] | None:
@@ -378,9 +434,13 @@ def _note(panel: _Panel, text: Any) -> dict[str, Any] | None:
 def _look(line: Line2D) -> tuple[Any, ...]:
     """What one sees of a line, by which the legend knows it."""
     drawn = line.get_linestyle() not in ("None", "", " ")
-    marker = str(line.get_marker()) if line.get_marker() not in ("", "None", None) else ""
+    marker = str(line.get_marker()) if _marked(line) else ""
     hollow = bool(marker) and _colour(line.get_markerfacecolor()) != _colour(line.get_color())
     return _colour(line.get_color()), _dashes(line) if drawn else "none", marker, hollow
+
+
+def _marked(line: Line2D) -> bool:
+    return line.get_marker() not in ("", "None", None)
 
 
 def _dashes(line: Line2D) -> str:

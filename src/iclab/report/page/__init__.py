@@ -27,7 +27,8 @@ def write(store: Store, out: Path, tell: Callable[[str], None] = lambda text: No
         out.mkdir(parents=True, exist_ok=True)
         for section in content.sections:
             if section.outcome is not None:
-                section.outcome.write(out, section.figure)
+                tell(f"figures of {section.id}")
+                section.outcome.write(out)
         page = out / "index.html"
         page.write_text(render(content), encoding="utf-8")
     except OSError as error:
@@ -40,7 +41,9 @@ def render(content: Content) -> str:
     room = files("iclab.report")
     environment = jinja2.Environment(autoescape=True, undefined=jinja2.StrictUndefined, trim_blocks=True)
     template = environment.from_string((room / "page" / "index.html.j2").read_text(encoding="utf-8"))
-    figures = {s.id: interactive(s.figure) for s in content.sections if s.figure is not None}
+    figures = {s.id: interactive(s.outcome.figure) for s in content.sections if s.outcome is not None}
+    found = {s.id: s.experiment.steps(s.outcome.rows, s.outcome.settings) for s in content.sections if s.outcome}
+    steppers = {id_: steps for id_, steps in found.items() if steps is not None}
     written = {section.id for section in content.sections}
     return template.render(
         content=content,
@@ -48,9 +51,10 @@ def render(content: Content) -> str:
         verdicts=VERDICTS,
         models=sorted({model for section in content.sections for model in section.models}),
         heights={id_: figure["layout"]["height"] for id_, figure in figures.items()},
-        tables={s.id: s.outcome.table() for s in content.sections if s.outcome is not None},
         choices=Markup(_markdown((room / "choices.md").read_text(encoding="utf-8"))),
         figures=_data(figures),
+        steppers=steppers,
+        stepping=_data(steppers),
         code=_data({name: code for section in content.sections for name, code in section.models.items()}),
         style=Markup((room / "page" / "style.css").read_text(encoding="utf-8")),
         script=Markup((room / "page" / "script.js").read_text(encoding="utf-8")),

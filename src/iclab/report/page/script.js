@@ -94,6 +94,71 @@ filters.forEach((one) => one.addEventListener("input", filter));
 document.querySelector(".filters").addEventListener("submit", (event) => event.preventDefault());
 document.querySelectorAll("[data-code]").forEach((place) => { place.textContent = code[place.dataset.code]; });
 
+// A prompt to step through: examples in a row, what each model makes of them, and the answer as it adds up.
+function strip(model, prompt, view, read) {
+  const many = prompt.tokens.length, left = 76, cell = 30, width = left + cell * many + 70;
+  const rows = { chips: 38, attention: 94, gate: 154, vote: 184, sum: 232 }, tall = 258, parts = [];
+  const most = (list) => Math.max(...list.map(Math.abs), 1e-12);
+  const sums = []; view.vote.reduce((total, vote, i) => (sums[i] = total + vote), 0);
+  const scale = { attention: 28 / most(view.attention), gate: 28 / most(view.gate), vote: 18 / most(view.vote), sum: 20 / most(sums) };
+  const text = (x, y, words, kind = "", anchor = "middle") => parts.push(`<text x="${x}" y="${y}" class="${kind}" text-anchor="${anchor}">${words}</text>`);
+  text(0, 14, model.name, "head", "start");
+  for (const [row, name] of [["chips", "examples"], ["attention", "attention"], ["gate", "gate"], ["vote", "vote"], ["sum", "sum"]]) text(0, rows[row], name, "quiet", "start");
+  for (const row of ["attention", "gate", "vote", "sum"]) parts.push(`<line class="axis" x1="${left}" x2="${left + cell * many}" y1="${rows[row]}" y2="${rows[row]}"/>`);
+  prompt.tokens.forEach((token, i) => {
+    const x = left + cell * i, middle = x + cell / 2, bars = [];
+    const bar = (kind, base, both) => {
+      const size = view[kind][i] * scale[kind];
+      bars.push(`<rect x="${x + 7}" width="${cell - 14}" y="${Math.min(base, base - size)}" height="${Math.abs(size)}" fill="${model.colour}" opacity="${both ? 0.95 : 0.6}"/>`);
+    };
+    bar("attention", rows.attention); bar("gate", rows.gate); bar("vote", rows.vote, true);
+    const ring = token.same ? `fill="${model.colour}"` : `fill="none" stroke="currentColor" stroke-width="1.3"`;
+    const sign = token.label > 0 ? "+" : "−";
+    parts.push(`<g class="${i < read ? "" : "unread"}">${token.outlier ? `<rect class="out" x="${x + 1}" width="${cell - 2}" y="24" height="${tall - 28}"/>` : ""}<circle cx="${middle}" cy="34" r="7" ${ring}/><text x="${middle}" y="56" text-anchor="middle"${token.label !== token.true_label ? ' font-weight="700"' : ""}>${sign}${token.label !== token.true_label ? "!" : ""}</text>${bars.join("")}</g>`);
+    if (i === read - 1) parts.push(`<rect class="now" x="${x + 1}" width="${cell - 2}" y="24" height="${tall - 28}" rx="3"/>`);
+  });
+  const line = sums.slice(0, read).map((sum, i) => `${left + cell * (i + 0.5)},${rows.sum - sum * scale.sum}`).join(" ");
+  if (read > 1) parts.push(`<polyline class="run" points="${line}"/>`);
+  const end = left + cell * many + 8, answer = read ? sums[read - 1] : 0;
+  text(end, 38, `query: ${prompt.target > 0 ? "+" : "−"}`, "head", "start");
+  text(end, rows.sum + 4, `${answer > 0 ? "+" : answer < 0 ? "−" : ""}${Math.abs(answer).toFixed(2)}`, "head", "start");
+  text(end, rows.sum - 14, answer * prompt.target > 0 ? "right" : answer ? "wrong" : "", "quiet", "start");
+  return `<svg class="strip" viewBox="0 0 ${width} ${tall}" role="img" aria-label="${model.name}: sum ${answer.toFixed(2)}">${parts.join("")}</svg>`;
+}
+function step(place, data) {
+  const part = (name) => place.querySelector(name);
+  const [which, when, where] = [part(".which"), part(".when"), part(".where")];
+  let timer = null;
+  which.replaceChildren(...data.prompts.map((prompt, i) => new Option(prompt.name, i)));
+  when.max = data.steps.length - 1; when.value = when.max;
+  where.max = data.prompts[0].tokens.length; where.value = where.max;
+  function show() {
+    const prompt = data.prompts[which.value], read = +where.value;
+    when.nextElementSibling.textContent = data.steps[when.value];
+    where.nextElementSibling.textContent = `${read} of ${prompt.tokens.length}`;
+    const views = data.models.map((model) => model.views[which.value][when.value]);
+    part(".strips").innerHTML = data.models.map((model, m) => strip(model, prompt, views[m], read)).join("");
+    const token = prompt.tokens[read - 1];
+    const facts = token ? `Example ${read}: ${token.outlier ? "an outlier" : "clean"}, ${token.same ? "with the query's pattern" : "with the other pattern"}, shows ${token.label > 0 ? "+1" : "−1"}${token.label !== token.true_label ? ", which is wrong" : ""}. ` : "Nothing read yet. ";
+    const said = token ? data.models.map((model, m) => `${model.name}: attention ${views[m].attention[read - 1].toPrecision(3)}, gate ${views[m].gate[read - 1].toPrecision(3)}, vote ${views[m].vote[read - 1].toPrecision(3)}.`).join(" ") : "";
+    part(".telling").textContent = `${facts}${said} After training step ${data.steps[when.value]} the whole prompt is answered ${data.models.map((model, m) => `${views[m].output.toFixed(2)} by ${model.name}`).join(" and ")}; right is ${prompt.target > 0 ? "+" : "−"}.`;
+  }
+  const move = (by) => { where.value = +where.value + by; show(); };
+  const stop = () => { clearInterval(timer); timer = null; part(".play").textContent = "Play"; };
+  part(".back").addEventListener("click", () => { stop(); move(-1); });
+  part(".on").addEventListener("click", () => { stop(); move(1); });
+  part(".play").addEventListener("click", () => {
+    if (timer) { stop(); return; }
+    if (where.value === where.max) { where.value = 0; show(); }
+    part(".play").textContent = "Stop";
+    timer = setInterval(() => { move(1); if (where.value === where.max) stop(); }, 450);
+  });
+  [which, when, where].forEach((one) => one.addEventListener("input", () => { stop(); show(); }));
+  show();
+}
+const steppers = read("steppers");
+document.querySelectorAll("[data-stepper]").forEach((place) => step(place, steppers[place.dataset.stepper]));
+
 if (innerWidth < 900) document.getElementById("contents").open = false;
 filter();
 applyTheme();
