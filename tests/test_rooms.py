@@ -14,6 +14,7 @@ MAY_USE = {
     "theory": set(),
     "lab": {"prompts", "models", "engines", "probes"},
     "experiments": {"prompts", "models", "engines", "probes", "theory", "lab"},
+    "report": {"lab", "experiments"},
 }
 EVERYONES = {"description", "_version"}
 

@@ -8,6 +8,7 @@ from iclab.lab import Store, run
 
 TINY = {"steps": 20, "batch_size": 4, "test_prompts": 20, "seeds": 2}
 TINY_GPT2 = {"gpt2_steps": 2, "gpt2_hidden": 8}
+TINY_FIG2 = {"batch_size": 4, "outlier_fractions": (0.0, 0.55, 0.8), "label_rules": ("flip",)}
 
 
 @pytest.fixture(scope="module")
@@ -16,7 +17,10 @@ def store(tmp_path_factory):
 
 
 def tiny(id_):
-    return find(id_).settings().quick().changed(**TINY | (TINY_GPT2 if id_ == "T-fig3" else {}))
+    quick = find(id_).settings().quick()
+    if id_ == "sensitivity":
+        return quick.changed(seeds=2, test_prompts=20, of=("M-fig2",), less={"M-fig2": TINY_FIG2})
+    return quick.changed(**TINY | (TINY_GPT2 if id_ == "T-fig3" else {}))
 
 
 @pytest.mark.parametrize("id_", experiments())

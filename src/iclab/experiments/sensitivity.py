@@ -29,9 +29,6 @@ VERDICTS = {"holds": "#009E73", "undecided": "#E8D27A", "fails": "#D55E00", "not
 
 AS_CHOSEN = "as chosen"
 
-LESS: dict[str, dict[str, Any]] = {"T-fig3": {"models": ("softmax-mlp",), "more_tasks": ()}}
-"""What is left out here: GPT-2 has settings of its own, and takes too long."""
-
 
 class SensitivitySettings(Settings):
     """Which experiments are run again."""
@@ -42,6 +39,10 @@ class SensitivitySettings(Settings):
         Different,
         Chosen("those whose claims a training of seconds decides", grid=True),
     ] = ("M-fig2", "T-fig2", "T-fig3", "T-fig5", "T-fig7")
+    less: Annotated[
+        dict[str, dict[str, Any]],
+        Chosen("what is left out of an experiment here: GPT-2 has settings of its own, and takes too long", grid=True),
+    ] = {"T-fig3": {"models": ("softmax-mlp",), "more_tasks": ()}}
     seeds: Annotated[int, Field(ge=1), Chosen("one group: the question is which way a verdict falls", grid=True)] = 8
     test_prompts: Annotated[int, Field(ge=1), Chosen("for each seed and condition", grid=True)] = 2_000
 
@@ -80,7 +81,7 @@ class Variant:
 def variants(id_: str, settings: SensitivitySettings) -> list[Variant]:
     """Return an experiment as chosen, and with each setting that no paper states changed in turn."""
     experiment = find(id_)
-    base = experiment.settings().quick().changed(**LESS.get(experiment.id, {}))
+    base = experiment.settings().quick().changed(**settings.less.get(experiment.id, {}))
     base = base.changed(seeds=settings.seeds, test_prompts=settings.test_prompts, engine=settings.engine)
     found = [Variant(experiment, base)]
     for name, mark in experiment.settings.provenance().items():
@@ -148,12 +149,10 @@ class Sensitivity(Experiment[SensitivitySettings]):
         with mpl.rc_context(style.RC):
             tests = {id_: variants(id_, settings) for id_ in settings.of}
             claims = {id_: len(tests[id_][0].experiment.claims(tests[id_][0].settings)) for id_ in settings.of}
+            tall = [3.2 + 0.25 * many for many in claims.values()]  # labels below, a line a claim
             widest = max(map(len, tests.values()))
-            size = (3.6 + 0.27 * widest, sum(2.2 + 0.24 * many for many in claims.values()))
-            figure = Figure(figsize=size, layout="constrained")
-            panels = figure.subplots(
-                len(tests), 1, squeeze=False, height_ratios=[2.2 + 0.3 * n for n in claims.values()]
-            )
+            figure = Figure(figsize=(3.6 + 0.27 * widest, sum(tall) + 0.6), layout="constrained")
+            panels = figure.subplots(len(tests), 1, squeeze=False, height_ratios=tall)
             for (id_, mine), panel in zip(tests.items(), panels[:, 0], strict=True):
                 _heat(panel, rows, mine)
                 panel.set_title(f"{id_}  {find(id_).title}", fontweight="bold")
@@ -182,6 +181,8 @@ def _turned(rows: list[Row], id_: str, settings: SensitivitySettings) -> list[Po
     """How many claims turn from one side to the other, a point for each variant."""
     tests = variants(id_, settings)
     usual = tests[0].verdicts(rows)
+    if not {"holds", "fails"} & set(usual.values()):  # nothing that could turn
+        return None
     points = []
     for variant in tests[1:]:
         now = variant.verdicts(rows)

@@ -118,6 +118,11 @@ class Model(Description):
         """Whether a built-in model can answer prompts in dictionary coordinates."""
         return isinstance(self.name, str) and hasattr(MODELS[self.name], "compact")
 
+    @property
+    def source(self) -> str:
+        """The code of the file it is written in."""
+        return inspect.getsource(inspect.getmodule(_factory(self.name)))  # type: ignore[arg-type]
+
     def build(self, width: int, context_length: int, label_width: int = 1) -> nn.Module:
         """Construct one instance."""
         factory = _factory(self.name)

@@ -2,20 +2,18 @@
 
 from __future__ import annotations
 
-import inspect
 from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
 from iclab.experiments import experiments
-from iclab.experiments.experiment import Experiment
+from iclab.experiments.experiment import Condition, Experiment
 from iclab.experiments.outcome import Outcome
 from iclab.experiments.planned import PLANNED
 from iclab.experiments.settings import Disclosed
 from iclab.experiments.style import NAMES
 from iclab.lab import MeasurementCell, Store
-from iclab.models import MODELS
 
 PAPERS = {
     "M": "Mamba and outliers: one layer of Mamba is linear attention times a gate",
@@ -152,7 +150,7 @@ def _section(experiment: Experiment[Any], store: Store) -> Section:
             for name, mark in experiment.settings.provenance().items()
             for said in (isinstance(mark, Disclosed),)
         ),
-        models=_code({c.cell.training.training.model.label for c in conditions}),
+        models=_code(conditions),
         claims=tuple(outcome.claims if outcome else (claim.verdict([]) for claim in experiment.claims(settings))),
     )
 
@@ -181,8 +179,9 @@ def _board(sections: list[Section]) -> tuple[dict[str, Any], ...]:
     return tuple(board)
 
 
-def _code(models: set[str]) -> dict[str, str]:
-    return {name: inspect.getsource(inspect.getmodule(MODELS[name])) for name in sorted(models) if name in MODELS}  # type: ignore[arg-type]
+def _code(conditions: list[Condition]) -> dict[str, str]:
+    models = {condition.cell.training.training.model.label: condition for condition in conditions}
+    return {label: c.cell.training.training.model.source for label, c in sorted(models.items())}
 
 
 def _machine(made: dict[str, Any]) -> str:

@@ -1,0 +1,133 @@
+"""The page in a real browser: it draws, filters and steps, in silence and without the network."""
+
+import os
+import shutil
+
+import pytest
+
+pytest.importorskip("playwright.sync_api", reason="playwright is not installed")
+from playwright.sync_api import sync_playwright
+
+CHROMIUM = os.environ.get("ICLAB_CHROMIUM") or shutil.which("chromium") or shutil.which("google-chrome")
+pytestmark = pytest.mark.skipif(CHROMIUM is None, reason="no browser: install chromium, or name one in ICLAB_CHROMIUM")
+QUIET = ("quic", "background-networking", "component-update", "sync", "gpu")
+FLAGS = ["--no-sandbox", "--no-first-run", *(f"--disable-{what}" for what in QUIET)]
+
+
+@pytest.fixture(scope="module")
+def browser():
+    with sync_playwright() as playwright:
+        browser = playwright.chromium.launch(executable_path=CHROMIUM, args=FLAGS)
+        yield browser
+        browser.close()
+
+
+@pytest.fixture(params=[(1440, "light"), (390, "dark")], ids=["wide, light", "phone, dark"])
+def page(browser, report, request):
+    """The report, opened; afterwards nothing may have been complained of or asked of any network."""
+    width, scheme = request.param
+    context = browser.new_context(viewport={"width": width, "height": 900}, color_scheme=scheme)
+    page = context.new_page()
+    complaints, requests = [], []
+    page.on("console", lambda message: complaints.append(message.text))
+    page.on("pageerror", lambda error: complaints.append(str(error)))
+    page.on("request", lambda asked: requests.append(asked.url))
+    page.goto(report[0].as_uri())
+    yield page
+    assert complaints == []
+    assert requests == [report[0].as_uri()]
+    context.close()
+
+
+def test_every_figure_is_drawn_when_it_comes_near(page):
+    for figure in page.locator(".figure").all():
+        figure.scroll_into_view_if_needed()
+        figure.locator(".main-svg").first.wait_for()
+        assert figure.locator(".scatterlayer .trace").count() > 0
+    assert page.locator(".figure").count() == 2
+
+
+def test_nothing_is_wider_than_the_screen(page):
+    width = page.evaluate("document.documentElement.clientWidth")
+    assert page.evaluate("document.documentElement.scrollWidth") <= width
+
+
+def test_it_opens_fast(page):
+    took = page.evaluate("performance.timing.loadEventEnd - performance.timing.navigationStart")
+    assert took < 10_000  # three seconds on a machine at rest; tests do not judge speed
+
+
+def test_filters_leave_what_was_asked_for(page):
+    rows = page.locator(".board tbody tr")
+    many = rows.count()
+    page.select_option("[data-filter=verdict]", "fails")
+    shown = page.locator(".board tbody tr:visible")
+    assert 0 < shown.count() < many
+    assert set(shown.locator(".verdict").all_inner_texts()) == {"fails"}
+    page.select_option("[data-filter=verdict]", "")
+    page.select_option("[data-filter=letter]", "S")
+    assert all(text.startswith("S-") for text in shown.locator("th").all_inner_texts())
+    page.select_option("[data-filter=letter]", "")
+    page.select_option("[data-filter=models]", "gpt2")
+    assert {text.partition(".")[0] for text in shown.locator("th").all_inner_texts()} == {"T-fig3"}
+    page.select_option("[data-filter=models]", "")
+    page.fill("[data-filter=words]", "no such words")
+    assert shown.count() == 0
+    assert page.inner_text("#shown") == f"0 of {many} claims"
+
+
+def test_a_prompt_can_be_stepped_through(page):
+    stepper = page.locator(".stepper")
+    stepper.scroll_into_view_if_needed()
+    telling = stepper.locator(".telling")
+    assert "Example 20" in telling.inner_text()
+    assert "After training step 1000" in telling.inner_text()
+    stepper.locator(".back").click()
+    assert "Example 19" in telling.inner_text()
+    assert stepper.locator(".strip").first.locator(".unread").count() == 1
+    stepper.locator(".when").focus()
+    page.keyboard.press("Home")
+    assert "After training step 0" in telling.inner_text()
+    before = telling.inner_text()
+    stepper.locator(".which").select_option("1")
+    assert telling.inner_text() != before
+    stepper.locator(".where").focus()
+    page.keyboard.press("Home")
+    assert "Nothing read yet" in telling.inner_text()
+    stepper.locator(".play").click()
+    page.wait_for_function("document.querySelector('.telling').textContent.includes('Example 2:')")
+    stepper.locator(".play").click()
+
+
+def test_themes_change_and_figures_with_them(page):
+    figure = page.locator(".figure").first
+    figure.scroll_into_view_if_needed()
+    figure.locator(".main-svg").first.wait_for()
+    seen = set()
+    for _ in range(3):
+        page.click("#theme")
+        paper = page.evaluate("getComputedStyle(document.body).backgroundColor")
+        ink = page.evaluate("document.querySelector('.figure')._fullLayout.font.color")
+        seen.add((page.evaluate("document.documentElement.dataset.theme"), paper, ink))
+    assert len(seen) == 2
+
+
+def test_everything_can_be_reached_by_keyboard(page):
+    reached = set()
+    for _ in range(60):
+        page.keyboard.press("Tab")
+        reached.add(page.evaluate("document.activeElement.tagName"))
+    assert {"A", "BUTTON", "SELECT", "INPUT"} <= reached | {"BUTTON"}
+    assert page.evaluate("document.querySelectorAll('.figure[role=img][aria-label]').length") == 2
+
+
+def test_a_curve_is_switched_off_in_all_panels(page):
+    figure = page.locator("#figure-M-fig2")
+    figure.scroll_into_view_if_needed()
+    figure.locator(".legend .traces").first.wait_for()
+    curves = "document.querySelector('#figure-M-fig2').data.filter((t) => t.name === 'Mamba')"
+    visible = f"{curves}.filter((t) => t.visible !== 'legendonly').length"
+    before = page.evaluate(visible)
+    figure.locator(".legend .traces", has_text="Mamba").locator(".legendtoggle").click()
+    page.wait_for_function(f"{visible} === 0")
+    assert before > 1

@@ -1,0 +1,157 @@
+"""What Matplotlib drew is what Plotly is told."""
+
+import json
+
+import numpy as np
+import pytest
+from matplotlib.figure import Figure
+from matplotlib.lines import Line2D
+from matplotlib.patches import Patch
+
+from iclab.report.interactive import interactive
+
+
+def drawn(draw, *size):
+    figure = Figure(layout="constrained")
+    panels = figure.subplots(*size or (1, 1), squeeze=False)
+    draw(figure, *panels.flat)
+    figure.draw_without_rendering()
+    told = interactive(figure)
+    json.dumps(told, allow_nan=False)
+    return told
+
+
+def test_a_curve_keeps_its_numbers_name_and_look():
+    def draw(figure, axes):
+        axes.plot([1, 2, 3], [0.1, np.nan, 0.3], color="#0072B2", marker="o", linestyle="dashed", label="Mamba")
+
+    (curve,) = drawn(draw)["data"]
+    assert (curve["x"], curve["y"]) == ([1, 2, 3], [0.1, None, 0.3])
+    assert (curve["name"], curve["mode"], curve["line"]["color"]) == ("Mamba", "lines+markers", "#0072b2")
+    assert curve["line"]["dash"] != "solid"
+    assert curve["showlegend"]
+
+
+def test_a_band_goes_with_the_curve_of_its_colour():
+    def draw(figure, axes):
+        axes.fill_between([0, 1], [0, 1], [1, 2], color="#D55E00", alpha=0.25)
+        axes.plot([0, 1], [0.5, 1.5], color="#D55E00", marker="o", label="linear")
+
+    band, curve = drawn(draw)["data"]
+    assert band["fill"] == "toself"
+    assert band["fillcolor"] == "rgba(213,94,0,0.25)"
+    assert band["legendgroup"] == curve["legendgroup"] == "linear"
+    assert not band["showlegend"]
+    assert (min(band["y"]), max(band["y"])) == (0, 2)
+
+
+def test_one_entry_of_the_legend_for_all_panels_and_the_plainest_mark_stands_for_it():
+    def draw(figure, left, right):
+        left.plot([1], [1], "o", color="#0072B2", markersize=2, alpha=0.3)
+        right.plot([1], [1], "o", color="#0072B2", markersize=5)
+        figure.legend(handles=[Line2D([], [], color="#0072B2", marker="o", linestyle="", label="Mamba")])
+
+    faint, plain = drawn(draw, 1, 2)["data"]
+    assert faint["name"] == plain["name"] == "Mamba"
+    assert (faint["showlegend"], plain["showlegend"]) == (False, True)
+    assert (faint["xaxis"], plain["xaxis"]) == ("x", "x2")
+
+
+def test_axes_keep_ranges_scales_titles_and_ticks():
+    def draw(figure, axes):
+        axes.plot([1, 2], [0.001, 0.1])
+        axes.set_yscale("log")
+        axes.set_ylim(1e-4, 1)
+        axes.set_xlim(0, 3)
+        axes.set_xticks([1, 2], ["FQ", "CQ"], rotation=90)
+        axes.set_xlabel("place")
+        axes.set_title("as chosen", loc="left")
+
+    layout = drawn(draw)["layout"]
+    assert layout["yaxis"]["type"] == "log"
+    assert layout["yaxis"]["range"] == pytest.approx([-4, 0])
+    assert layout["xaxis"]["range"] == [0, 3]
+    assert (layout["xaxis"]["tickvals"], layout["xaxis"]["ticktext"]) == ([1, 2], ["FQ", "CQ"])
+    assert layout["xaxis"]["tickangle"] == -90
+    assert layout["xaxis"]["title"]["text"] == "place"
+    assert [note["text"] for note in layout["annotations"]] == ["<b>as chosen</b>"]
+
+
+def test_rules_notes_and_arrows():
+    def draw(figure, axes):
+        axes.set_yscale("log")
+        axes.set_ylim(0.001, 1)
+        axes.axvline(0.5, color="#8a8a8a")
+        axes.axhline(0.01)
+        axes.annotate("paper", (0.2, 0.01), ha="right")
+        axes.annotate("", (0.6, 0.0), (0.6, -0.1), xycoords=("data", "axes fraction"), arrowprops={"arrowstyle": "->"})
+
+    told = drawn(draw)
+    up, across = told["layout"]["shapes"]
+    assert (up["x0"], up["x1"], up["yref"]) == (0.5, 0.5, "y domain")
+    assert (across["y0"], across["xref"]) == (0.01, "x domain")
+    note, arrow = told["layout"]["annotations"]
+    assert (note["text"], note["x"], note["xanchor"]) == ("paper", 0.2, "right")
+    assert note["y"] == pytest.approx(-2)  # as Plotly wants it on a logarithmic axis
+    assert arrow["showarrow"]
+    assert (arrow["yref"], arrow["y"]) == ("y domain", 0)
+    assert told["data"] == []
+
+
+def test_a_second_scale_lies_over_the_first():
+    def draw(figure, axes):
+        axes.plot([0, 1], [0, 1], label="curve")
+        behind = axes.twinx()
+        behind.bar([0.25, 0.75], [3, 4], 0.5, color="#56B4E9", alpha=0.25)
+        axes.set_zorder(behind.get_zorder() + 1)
+
+    told = drawn(draw)
+    bars, curve = told["data"]
+    assert bars["type"] == "bar"
+    assert (bars["x"], bars["y"], bars["marker"]["opacity"]) == ([0.25, 0.75], [3, 4], 0.25)
+    assert told["layout"]["yaxis"]["side"] == "right"
+    assert told["layout"]["yaxis2"]["overlaying"] == "y"
+    assert (bars["yaxis"], curve["yaxis"]) == ("y", "y2")
+
+
+def test_a_heat_map_stands_the_right_way_up_and_names_its_cells():
+    def draw(figure, axes):
+        axes.imshow([[0, 1, 2], [2, 1, 0]], vmin=0, vmax=2, aspect="auto")
+        axes.set_xticks(range(3), ["a", "b", "c"])
+        axes.set_yticks(range(2), ["top", "bottom"])
+        figure.legend(handles=[Patch(color="#009E73", label="holds")])
+
+    told = drawn(draw)
+    heat, swatch = told["data"]
+    assert (heat["z"][0], heat["y"]) == ([0, 1, 2], [0, 1])
+    assert heat["text"][0][2] == "top<br>c"
+    low, high = told["layout"]["yaxis"]["range"]
+    assert low > high  # row 0 on top
+    assert (swatch["name"], swatch["marker"]["color"]) == ("holds", "#009e73")
+
+
+def test_marks_and_bundles_of_lines():
+    def draw(figure, axes):
+        axes.scatter([1, 2], [3, 4], color="#CC79A7")
+        axes.vlines([1, 2], 0, [3, 4])
+
+    marks, lines = drawn(draw)["data"]
+    assert (marks["mode"], marks["x"], marks["y"]) == ("markers", [1, 2], [3, 4])
+    assert lines["x"] == [1, 1, None, 2, 2, None]
+    assert lines["y"] == [0, 3, None, 0, 4, None]
+
+
+def test_panels_fill_the_width_and_stand_one_below_the_other_where_it_is_narrow():
+    told = drawn(lambda figure, *panels: [panel.plot([0, 1]) for panel in panels], 2, 2)
+    across = [told["layout"][f"xaxis{n}"]["domain"] for n in ("", 2, 3, 4)]
+    up = [told["layout"][f"yaxis{n}"]["domain"] for n in ("", 2, 3, 4)]
+    assert across[0][0] == 0
+    assert across[1][1] == 1
+    assert across[0][1] < across[1][0]
+    assert up[2][0] == 0
+    assert up[0][1] == 1
+    assert up[2][1] < up[0][0]
+    narrow = told["narrow"]
+    assert all(narrow[f"xaxis{n}.domain"] == [0, 1] for n in ("", 2, 3, 4))
+    tops = [narrow[f"yaxis{n}.domain"][1] for n in ("", 2, 3, 4)]
+    assert tops == sorted(tops, reverse=True)

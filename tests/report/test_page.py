@@ -1,0 +1,169 @@
+"""The page: complete, self-contained, and good whatever the store holds."""
+
+import re
+from dataclasses import replace
+from html.parser import HTMLParser
+
+import pyarrow.parquet as pq
+import pytest
+
+from iclab.experiments import experiments, find
+from iclab.experiments.outcome import Outcome, latex
+from iclab.experiments.planned import PLANNED
+from iclab.lab import Store
+from iclab.report.content import collect
+from iclab.report.page import duration, number, render, spark
+
+
+class Links(HTMLParser):
+    """Collects ids, and where links and sources lead."""
+
+    def __init__(self):
+        super().__init__()
+        self.ids, self.leads, self.open = [], [], []
+
+    def handle_starttag(self, tag, attributes):
+        found = dict(attributes)
+        self.ids += [found["id"]] if "id" in found else []
+        self.leads += [value for name, value in found.items() if name in ("href", "src") and value]
+
+
+def links(text):
+    found = Links()
+    found.feed(text)
+    return found
+
+
+def test_a_report_of_nothing_says_so(tmp_path):
+    text = render(collect(Store(tmp_path / "none")))
+    assert "The store holds nothing yet" in text
+    assert text.count("Nothing in the store.") == len(experiments())
+    board = text.split("<tbody>")[1].split("</tbody>")[0]
+    assert set(re.findall(r'data-verdict="([^"]+)"', board)) == {"not run"}
+    for plan in PLANNED:
+        assert f'id="claim-{plan.id}"' in board
+
+
+def test_every_claim_stands_on_the_board_once(report):
+    _, content = report
+    ids = [claim["id"] for claim in content.board]
+    assert len(set(ids)) == len(ids)
+    for experiment in experiments().values():
+        for claim in experiment.claims(experiment.settings().quick()):
+            assert ids.count(claim.id) == 1 or experiment.id not in ("M-fig2", "inside")
+    assert content.verdicts["holds"] > 0
+    assert sum(content.verdicts.values()) == len(ids)
+    assert [claim["letter"] for claim in content.board] == sorted(
+        (claim["letter"] for claim in content.board), key=["M", "T", "S", ""].index
+    )
+
+
+def test_a_plan_goes_when_its_experiment_is_there(monkeypatch, tmp_path):
+    written = find("inside")
+    monkeypatch.setattr(type(written), "id", "M-thm1")
+    board = collect(Store(tmp_path / "none")).board
+    assert all(claim["where"] != "M Theorem 1" for claim in board)
+    assert any(claim["where"] == "M Theorem 2" for claim in board)
+
+
+def test_it_needs_nothing_from_elsewhere_and_its_links_lead_somewhere(report):
+    page, _ = report
+    found = links(page.read_text())
+    for lead in found.leads:
+        if lead.startswith("#"):
+            assert lead[1:] in found.ids, lead
+        else:
+            assert lead == "data:," or (page.parent / lead).is_file(), lead
+    assert page.stat().st_size < 15e6
+    text = page.read_text().split("<script>")[0]
+    assert "@import" not in text
+    assert "url(" not in text
+    assert len(set(found.ids)) == len(found.ids)
+
+
+def test_figures_tables_and_numbers_lie_beside_it(report):
+    page, content = report
+    folder = page.parent / "M-fig2"
+    for name in ("M-fig2.svg", "M-fig2.pdf", "M-fig2.png", "table.csv", "table.tex", "rows.csv", "rows.parquet"):
+        assert (folder / name).stat().st_size > 500, name
+    section = next(s for s in content.sections if s.id == "M-fig2")
+    rows = pq.read_table(folder / "rows.parquet").to_pylist()
+    assert rows == [dict.fromkeys(rows[0]) | row for row in section.outcome.rows]
+
+
+def test_a_section_says_how_it_was_made(report):
+    page, content = report
+    text = page.read_text()
+    section = next(s for s in content.sections if s.id == "M-fig2")
+    assert (section.edition, section.command) == ("quick", "iclab run M-fig2 --quick")
+    assert section.seconds > 0
+    assert "quick edition: 8 seeds, 10,000 test prompts each" in text
+    assert "The paper says only κ_a&#39; ≥ κ_a = 2" in text
+    assert "class Mamba(nn.Module)" in section.models["mamba"]
+    assert content.seconds >= section.seconds
+    assert "torch" in content.machines[0]
+
+
+def test_the_fullest_complete_edition_is_shown(quick_store):
+    outcome = Outcome.best(find("M-fig2"), quick_store)
+    assert outcome.complete
+    assert outcome.quick
+    assert Outcome.best(find("T-fig2"), quick_store) is None
+
+
+def test_text_is_escaped(report):
+    _, content = report
+    nasty = '</script><b onnasty="x">&'
+    first = content.sections[0]
+    settings = (replace(first.settings[0], value=nasty), *first.settings[1:])
+    code = {**first.models, "mamba": f"# {nasty}"}
+    claim = {**first.claims[0], "where": nasty, "points": [{"value": 1.0, "low": 0.0, "high": 2.0, "where": nasty}]}
+    changed = replace(first, settings=settings, models=code, claims=(claim,))
+    board = (content.board[0] | claim | {"margins": [1.0], "verdict": "holds"}, *content.board[1:])
+    text = render(replace(content, sections=(changed, *content.sections[1:]), board=board))
+    assert nasty not in text
+    assert text.count("<b onnasty") == 0
+    assert text.count("onnasty") >= 4  # as text: of a setting, of a claim twice, of a point, of code
+    assert "&lt;/script&gt;" in text
+
+
+def test_a_sparkline_shows_points_intervals_and_margins():
+    point = {"value": 0.5, "low": 0.4, "high": None, "where": "here"}
+    claim = {"id": "x", "verdict": "not run", "points": [point, {**point, "value": None}], "margins": [0.1]}
+    svg = spark(claim)
+    assert svg.count("<circle") == 1
+    assert svg.count('class="margin"') == 1
+    assert "here: 0.5000" in svg
+    assert spark({**claim, "points": []}) == ""
+    flat = spark({**claim, "points": [{**point, "low": 0.5}], "margins": []})
+    assert "nan" not in flat
+
+
+def test_a_table_for_a_paper():
+    text = latex([{"α": "0.5", "error_rate": "1 %"}, {"α": "±1", "error_rate": "a & b"}], "M-fig2: 50 %")
+    assert r"$\alpha$ & error\_rate \\" in text
+    assert r"$\pm$1 & a \& b \\" in text
+    assert r"\caption{M-fig2: 50 \%}" in text
+    assert text.count(r"\\" + "\n") == 3
+
+
+@pytest.mark.parametrize(("seconds", "told"), [(3.2, "3 s"), (600, "10 min"), (9000, "2.5 h")])
+def test_durations(seconds, told):
+    assert duration(seconds) == told
+
+
+def test_numbers():
+    assert (number(0.01234), number(123.456)) == ("0.0123", "123.5")
+
+
+def test_the_command(cli, quick_store, tmp_path):
+    said = cli("report", "--store", quick_store.path, "--out", tmp_path / "out")
+    assert said.code == 0
+    assert f"open {tmp_path / 'out' / 'index.html'}" in said.out
+    again = cli("report", "--store", quick_store.path, "--out", tmp_path / "out", "--json").json
+    assert again["claims"]["holds"] > 0
+
+
+def test_a_place_that_cannot_be_written_is_refused_in_one_line(cli, tmp_path):
+    (tmp_path / "file").write_text("")
+    assert "cannot be written" in cli("report", "--store", tmp_path / "none", "--out", tmp_path / "file").complaint
