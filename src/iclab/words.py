@@ -17,13 +17,14 @@ examples, look inside, and compare what is measured with what the papers and the
 
 EXAMPLES = """\
 examples:
-  iclab reproduce --quick             everything there is, in some five minutes, with verdicts
+  iclab reproduce --quick             everything there is, in some eight minutes, with verdicts and a report
   iclab experiments                   what can be run
   iclab experiments M-tab1            what the paper claims of it, and the settings iclab had to choose
   iclab run M-fig2                    one figure, 16 seeds
   iclab run M-fig2 --set test_outlier_scale=2 --set train_tasks=ring:1
                                       the same with other settings than the ones iclab chose
   iclab show M-fig2                   draw it again from the store, without training
+  iclab report                        one page of everything that has been run
   iclab train --model mamba --tasks ring:3 --outlier-fraction 0.6 \\
               --test-outlier-fraction 0.7 --test-outlier-labels flip
 
@@ -146,7 +147,7 @@ def parser(actions: Mapping[str, Callable[[argparse.Namespace], None]]) -> argpa
 
     reproduce = command(
         "reproduce",
-        "run every experiment there is",
+        "run every experiment there is, and make the report",
         "examples:\n  iclab reproduce --quick           one group of 8 seeds, fewer points\n"
         "  iclab reproduce                   the full edition; Ctrl-C and the same command go on where it stopped",
     )

@@ -9,12 +9,13 @@ import subprocess
 import sys
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
 import pytest
 
 import iclab
 from iclab.experiments import experiments, find
+from iclab.experiments.settings import Chosen
 
 Cli = Callable[..., Any]
 FLIP = ("--set", 'label_rules=["flip"]')
@@ -259,9 +260,10 @@ def test_reproduce_runs_every_experiment(
     figure = type(find("M-fig2"))
 
     class Tiny(figure.settings):  # its quick edition is the run that is there already
-        steps: int = 20
-        test_prompts: int = 50
-        outlier_fractions: tuple[float, ...] = (0.0, 0.6)
+        steps: Annotated[int, Chosen("tiny")] = 20
+        test_prompts: Annotated[int, Chosen("tiny")] = 50
+        outlier_fractions: Annotated[tuple[float, ...], Chosen("tiny")] = (0.0, 0.6)
+        yardsticks: Annotated[bool, Chosen("tiny")] = False
 
     monkeypatch.setattr(figure, "settings", Tiny)
     monkeypatch.setattr("iclab.experiments.experiments", lambda: {"M-fig2": find("M-fig2")})
@@ -272,4 +274,6 @@ def test_reproduce_runs_every_experiment(
     (found,) = said.json["experiments"]
     assert (found["id"], found["rows"]) == ("M-fig2", figure_run.said.json["rows"])
     assert (tmp_path / "M-fig2" / "M-fig2.svg").exists()
+    assert said.json["report"] == str(tmp_path / "index.html")
+    assert 'data-figure="M-fig2"' in (tmp_path / "index.html").read_text()
     assert contents(figure_run.store) == before

@@ -13,10 +13,9 @@ from pydantic import Field
 from iclab.engines import Training
 from iclab.experiments import style
 from iclab.experiments.claims import Claim, Judge, Point, every_above, every_below, judged
-from iclab.experiments.experiment import Condition, Experiment
+from iclab.experiments.experiment import Condition, Experiment, in_groups
 from iclab.experiments.rows import error_points, errors, listed, paired_points, proportion
 from iclab.experiments.settings import Chosen, Disclosed, MambaPaper
-from iclab.lab import MeasurementCell, TrainingCell
 from iclab.probes import Interval, Row
 from iclab.theory.outliers import all_outliers, linear_outlier_bound, mamba_outlier_bound
 
@@ -29,6 +28,14 @@ CLOSE_TO = 0.8
 """The paper: "even when α is close to 0.8". Read as: at every α up to and including 0.8."""
 LARGE = 0.1
 """The paper: the error of the linear Transformer "is large". Read as: ten times what it calls small."""
+
+YARDSTICKS: dict[str, tuple[str, dict[str, Any]]] = {
+    "plain vote": ("a plain vote", {"color": style.FAINT, "linestyle": (0, (5, 1.2, 1, 1.2)), "linewidth": 1.1}),
+    "untrained mamba": ("Mamba before training", {"color": "#56B4E9", "linestyle": (0, (3, 1.2)), "linewidth": 1.1}),
+}
+"""What stands beside the models: their names, and how they are drawn."""
+ENOUGH = 2_000
+"""Prompts a seed for a yardstick, which no claim rests on."""
 
 
 class FigureSettings(MambaPaper):
@@ -49,6 +56,10 @@ class FigureSettings(MambaPaper):
         Field(min_length=1),
         Chosen("0 to 0.9, with 0.55, 0.75 and 0.85 where curves bend", grid=True),
     ] = (0.0, 0.1, 0.2, 0.3, 0.4, 0.5, 0.55, 0.6, 0.7, 0.75, 0.8, 0.85, 0.9)
+
+    yardsticks: Annotated[
+        bool, Chosen("whether a plain vote and the untrained Mamba are measured on the same prompts", grid=True)
+    ] = True
 
     @property
     def up_to_close(self) -> list[float]:
@@ -84,14 +95,24 @@ class OutlierFraction(Experiment[FigureSettings]):
     reading = (
         "Above, the error as the paper plots it; below, the same on a logarithmic scale. Lines are means over seeds, "
         "bands run from the lowest to the highest seed. Dashed: the share of prompts in which every example is an "
-        "outlier, which say nothing about their task to one who does not know the label rule."
+        "outlier, which say nothing about their task to one who does not know the label rule. Thin: a plain vote of "
+        "the examples that share the query's pattern, and Mamba before its training, on the same prompts."
     )
     theorems = ("M-thm2", "M-thm4")
     settings = FigureSettings
 
     def conditions(self, settings: FigureSettings) -> list[Condition]:
-        """Two trainings a group of seeds, each measured under every rule and fraction."""
-        conditions = []
+        """Two trainings a group of seeds, each measured under every rule and fraction; and what stands beside them."""
+        conditions: list[Condition] = []
+
+        def ask(name: str, training: Training, **measurement: Any) -> None:
+            for rule in settings.label_rules:
+                for fraction in settings.outlier_fractions:
+                    prompts = settings.test_prompts_with(labels=rule, **settings.amount(fraction))
+                    where = _where(name, rule, fraction)
+                    conditions.extend(in_groups(settings, where, training, prompts=prompts, **measurement))
+
+        few = min(settings.test_prompts, ENOUGH)
         for model in settings.models:
             training = Training(
                 model=settings.model(model),
@@ -99,19 +120,11 @@ class OutlierFraction(Experiment[FigureSettings]):
                 recipe=settings.recipe(model),
                 engine=settings.engine,
             )
-            for cell in TrainingCell.groups(training, settings.seeds):
-                for rule in settings.label_rules:
-                    for fraction in settings.outlier_fractions:
-                        columns = {
-                            "model": training.model.label,
-                            "outlier_labels": rule,
-                            "outlier_fraction": fraction,
-                        }
-                        prompts = settings.test_prompts_with(labels=rule, **settings.amount(fraction))
-                        measurement = MeasurementCell(
-                            training=cell, probe="error", prompts=prompts, count=settings.test_prompts
-                        )
-                        conditions.append(Condition(columns, measurement))
+            ask(training.model.label, training, probe="error", count=settings.test_prompts)
+            if settings.yardsticks and model == settings.models[0]:
+                ask("plain vote", training, probe="vote", count=few)
+            if settings.yardsticks and model == "mamba":
+                ask("untrained mamba", training, probe="error", count=few, at=0)
         return conditions
 
     def claims(self, settings: FigureSettings) -> list[Claim]:
@@ -239,7 +252,7 @@ def _gap(settings: FigureSettings, rule: str) -> Judge:
 
 
 def _draw(rows: list[Row], settings: FigureSettings) -> Figure:
-    models = list(dict.fromkeys(row["model"] for row in rows))
+    models = [model for model in dict.fromkeys(row["model"] for row in rows) if model not in YARDSTICKS]
     rules = [rule for rule in settings.label_rules if any(row["outlier_labels"] == rule for row in rows)]
     fractions = sorted({row["outlier_fraction"] for row in rows})
     least = 0.3 / settings.test_prompts / settings.seeds  # below one error in all prompts
@@ -257,6 +270,11 @@ def _draw(rows: list[Row], settings: FigureSettings) -> Figure:
             for share, dashes in ((1.0, (0, (4, 2))), (0.5, (0, (1.5, 1.5)))):
                 floor_line = [max(share * h, least / 10) for h in hopeless]
                 row_axes.plot(fractions, floor_line, color=style.INK, linewidth=0.9, linestyle=dashes, zorder=1.5)
+            for name, (_, look) in YARDSTICKS.items():
+                found = [errors(rows, **_where(name, rule, f)) for f in fractions]
+                if logarithmic:  # which has no place for no error at all
+                    found = [by_seed if any(by_seed.values()) else {} for by_seed in found]
+                style.curve(row_axes, fractions, found, band=False, **{"colour": look["color"], "marker": ""} | look)
             for model in models:
                 _line(row_axes, rows, model, rule, fractions, style.colour(model, models), least, logarithmic)
         top, bottom = axes[0][column], axes[1][column]
@@ -339,6 +357,11 @@ def _legend(figure: Figure, rows: list[Row], models: list[str], settings: Figure
         believed, guessed = "only outliers, α^l: believed", "guessed, α^l / 2"
         handles.append(Line2D([], [], color=style.INK, linewidth=0.9, linestyle=(0, (4, 2)), label=believed))
         handles.append(Line2D([], [], color=style.INK, linewidth=0.9, linestyle=(0, (1.5, 1.5)), label=guessed))
+    handles += [
+        Line2D([], [], label=name, **look)
+        for yardstick, (name, look) in YARDSTICKS.items()
+        if any(row["model"] == yardstick for row in rows)
+    ]
     handles += [
         Line2D([], [], color="#0072B2", marker="^", linestyle="", markersize=5, label="Theorem 2 covers α below this"),
         Line2D([], [], color=style.FAINT, marker="o", markerfacecolor="white", linestyle="", label="no error seen"),

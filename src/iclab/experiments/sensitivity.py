@@ -41,8 +41,8 @@ class SensitivitySettings(Settings):
     ] = ("M-fig2", "T-fig2", "T-fig3", "T-fig5", "T-fig7")
     less: Annotated[
         dict[str, dict[str, Any]],
-        Chosen("what is left out of an experiment here: GPT-2 has settings of its own, and takes too long", grid=True),
-    ] = {"T-fig3": {"models": ("softmax-mlp",), "more_tasks": ()}}
+        Chosen("what is left out of an experiment here: yardsticks, and GPT-2, which takes too long", grid=True),
+    ] = {"M-fig2": {"yardsticks": False}, "T-fig3": {"models": ("softmax-mlp",), "more_tasks": ()}}
     seeds: Annotated[int, Field(ge=1), Chosen("one group: the question is which way a verdict falls", grid=True)] = 8
     test_prompts: Annotated[int, Field(ge=1), Chosen("for each seed and condition", grid=True)] = 2_000
 
