@@ -73,6 +73,8 @@ class MeasurementCell(Description):
             raise ValueError(f"at = {self.at}: weights are kept after steps {', '.join(map(str, kept))}")
         if obstacle := self.training.training.prompts.fits(self.prompts):
             raise ValueError(obstacle)
+        if obstacle := self.training.training.model.too_long(self.prompts.context_length):
+            raise ValueError(obstacle)
         return self
 
     @property

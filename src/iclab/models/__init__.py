@@ -118,6 +118,13 @@ class Model(Description):
         """Whether a built-in model can answer prompts in dictionary coordinates."""
         return isinstance(self.name, str) and hasattr(MODELS[self.name], "compact")
 
+    def too_long(self, context_length: int) -> str:
+        """Say why a built-in model cannot take prompts of so many examples; an empty text if it can."""
+        positions = self.options.get("positions") if self.name == "gpt2" else None
+        if positions is None or context_length < positions:
+            return ""
+        return f"positions = {positions}: too few for {context_length} examples and a query"
+
     @property
     def source(self) -> str:
         """The code of the file it is written in."""
