@@ -156,7 +156,7 @@ def _finish(
     from iclab.printing import print_outcome, print_verdicts
 
     out = Path(options.out)
-    page = _write_report(options.store, out) if report else None  # which writes the figures too
+    page = _write_report(options.store, out, outcomes) if report else None  # which writes the figures too
     figures = [out / o.experiment.id / f"{o.experiment.id}.png" if report else o.write(out) for o in outcomes]
     if options.json:
         documents = [
@@ -204,16 +204,17 @@ def _report(options: argparse.Namespace) -> None:
     _tell_report(page, content)
 
 
-def _write_report(store: str, out: Path) -> tuple[Path, Content]:
-    """Make the report of all that a store holds, telling how far it is."""
+def _write_report(store: str, out: Path, outcomes: Iterable[Outcome] = ()) -> tuple[Path, Content]:
+    """Make the report of all that a store holds, and of these outcomes rather than others, telling how far it is."""
     from rich.console import Console
 
     from iclab.lab import Store
     from iclab.report import write
 
     _must_be_writable(out, "out", str(out))
+    given = {outcome.experiment.id: outcome for outcome in outcomes}
     with Console(stderr=True).status("writing the report") as status:  # a line on a terminal, nothing elsewhere
-        return write(Store(store), out, lambda text: status.update(f"writing the report: {text}"))
+        return write(Store(store), out, lambda text: status.update(f"writing the report: {text}"), given)
 
 
 def _tell_report(page: Path, content: Content) -> None:

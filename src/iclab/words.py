@@ -193,7 +193,8 @@ def parser(actions: Mapping[str, Callable[[argparse.Namespace], None]]) -> argpa
     train.add_argument(
         "--probe",
         action="append",
-        help="error, attention, gates; vote, attended (yardsticks); alignment, norms, neurons, parts (of weights)",
+        help="error, attention, gates, tokens (with few --test-prompts); vote, attended (yardsticks); "
+        "alignment, norms, neurons, parts (of weights)",
     )
     train.add_argument("--set", metavar="KEY=VALUE", action="append", default=[], help="any key of the TOML file")
     train.add_argument("--save", metavar="FILE", help="write the weights (safetensors)")

@@ -19,7 +19,7 @@ from iclab.experiments.settings import Chosen
 
 Cli = Callable[..., Any]
 FLIP = ("--set", 'label_rules=["flip"]')
-COMMANDS = ("experiments", "run", "reproduce", "show", "train", "bench")
+COMMANDS = ("experiments", "run", "reproduce", "report", "show", "train", "bench")
 
 # Help.
 

@@ -6,8 +6,11 @@ import torch
 from torch import nn
 
 import iclab
+from iclab.description import InputError
+from iclab.engines import Recipe, Training, answers, train
 from iclab.models import Answer
-from iclab.prompts import Outliers, Patterns, Prompts
+from iclab.probes import measure
+from iclab.prompts import Outliers, Patterns, Prompts, Stream
 
 PROMPTS = Prompts(
     patterns=Patterns(dimension=12, relevant=4, irrelevant=3, outlier=2),
@@ -191,3 +194,31 @@ def test_answers_beyond_all_bounds_are_right_or_wrong_without_a_hinge_loss():
         assert (row["hinge"], row["hinge_standard_error"]) == (None, None)
     huge = run_of(lambda tokens: tokens[:, -1, 0] * 1e200).measure("error", count=300)
     assert all(row["hinge"] > 1e190 and row["hinge_standard_error"] is None for row in huge)
+
+
+@pytest.mark.parametrize("model", ["mamba", "linear"])
+@pytest.mark.parametrize("engine", ["fused", "reference"])
+def test_votes_of_tokens_add_up_to_the_answer(model, engine):
+    prompts = Prompts(outliers={"fraction": 0.4, "labels": "flip"})
+    training = Training(model=model, prompts=prompts, recipe=Recipe(steps=5, step_size=0.1), engine=engine)
+    trained = train(training, (0, 1))
+    rows = measure(trained, "tokens", prompts, 3)
+    assert len(rows) == 2 * 3 * 20
+    batch = prompts.draw((0, 1), Stream.TEST, count=3)
+    ((_, answer),) = answers(trained, prompts, 3)
+    for i, seed in enumerate((0, 1)):
+        for prompt in range(3):
+            mine = [row for row in rows if (row["seed"], row["prompt"]) == (seed, prompt)]
+            assert [row["place"] for row in mine] == list(range(1, 21))
+            assert sum(row["vote"] for row in mine) == pytest.approx(answer.output[i, prompt].item(), abs=1e-4)
+            np.testing.assert_array_equal([row["outlier"] for row in mine], batch.outlier[i, prompt])
+            np.testing.assert_array_equal([row["same"] for row in mine], batch.same_pattern[i, prompt])
+            np.testing.assert_array_equal([row["label"] for row in mine], batch.labels[i, prompt, :-1, 0])
+            flipped = [row["label"] == -row["true_label"] for row in mine]
+            assert flipped == [row["outlier"] for row in mine]
+
+
+def test_tokens_of_many_prompts_are_refused():
+    trained = train(Training(model="linear", recipe=Recipe(steps=0)), (0,))
+    with pytest.raises(InputError, match="of at most 100 prompts, not 101"):
+        measure(trained, "tokens", Prompts(), 101)

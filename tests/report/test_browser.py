@@ -1,6 +1,7 @@
 """The page in a real browser: it draws, filters and steps, in silence and without the network."""
 
 import os
+import re
 import shutil
 
 import pytest
@@ -117,8 +118,30 @@ def test_everything_can_be_reached_by_keyboard(page):
     for _ in range(60):
         page.keyboard.press("Tab")
         reached.add(page.evaluate("document.activeElement.tagName"))
-    assert {"A", "BUTTON", "SELECT", "INPUT"} <= reached | {"BUTTON"}
-    assert page.evaluate("document.querySelectorAll('.figure[role=img][aria-label]').length") == 2
+    assert {"A", "BUTTON", "SELECT", "INPUT"} <= reached
+    assert page.evaluate("document.querySelectorAll('.figure[role=group][aria-label]').length") == 2
+
+
+def test_a_curve_is_switched_off_by_keyboard(page):
+    figure = page.locator("#figure-M-fig2")
+    figure.scroll_into_view_if_needed()
+    figure.locator(".main-svg").first.wait_for()
+    box = page.locator("#figure-M-fig2 + .toggles").get_by_label("Mamba", exact=True)
+    box.focus()
+    page.keyboard.press("Space")
+    hidden = "(t) => t.legendgroup === 'Mamba' && t.visible === 'legendonly'"
+    page.wait_for_function(f"document.querySelector('#figure-M-fig2').data.filter({hidden}).length > 3")
+
+
+def test_on_paper_it_is_light(page):
+    page.locator(".figure").first.scroll_into_view_if_needed()
+    page.evaluate("dispatchEvent(new Event('beforeprint'))")
+    page.emulate_media(media="print")
+    assert page.evaluate("document.querySelector('.figure')._fullLayout.font.color") == "#222222"
+    assert page.evaluate("getComputedStyle(document.querySelector('.lead')).color") == "rgb(34, 34, 34)"
+    assert page.evaluate("document.querySelectorAll('.figure[data-drawn]').length") == 2
+    page.emulate_media(media="screen")
+    page.evaluate("dispatchEvent(new Event('afterprint'))")
 
 
 def test_a_curve_is_switched_off_in_all_panels(page):
@@ -128,6 +151,6 @@ def test_a_curve_is_switched_off_in_all_panels(page):
     curves = "document.querySelector('#figure-M-fig2').data.filter((t) => t.name === 'Mamba')"
     visible = f"{curves}.filter((t) => t.visible !== 'legendonly').length"
     before = page.evaluate(visible)
-    figure.locator(".legend .traces", has_text="Mamba").locator(".legendtoggle").click()
+    figure.locator(".legend .traces", has_text=re.compile("^Mamba$")).locator(".legendtoggle").click()
     page.wait_for_function(f"{visible} === 0")
     assert before > 1

@@ -4,6 +4,7 @@ import json
 
 import numpy as np
 import pytest
+from matplotlib.colors import ListedColormap
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 from matplotlib.patches import Patch
@@ -77,6 +78,30 @@ def test_axes_keep_ranges_scales_titles_and_ticks():
     assert [note["text"] for note in layout["annotations"]] == ["<b>as chosen</b>"]
 
 
+def test_a_scale_that_the_browser_does_not_know_keeps_its_places():
+    def draw(figure, axes):
+        axes.plot([1, 2, 3], [0.0, 0.01, 1.0], marker="o")
+        axes.set_yscale("symlog", linthresh=0.01)
+        axes.set_ylim(0, 1)
+        axes.axhline(0.01)
+
+    told = drawn(draw)
+    (curve,) = told["data"]
+    zero, threshold, one = curve["y"]
+    assert curve["customdata"] == [0, 0.01, 1]  # what hovering tells
+    assert zero == 0
+    assert 0.2 < threshold / one < 0.5  # by far not 1 %
+    assert told["layout"]["shapes"][0]["y0"] == pytest.approx(threshold, rel=1e-5)
+    ticks = dict(zip(told["layout"]["yaxis"]["ticktext"], told["layout"]["yaxis"]["tickvals"], strict=True))
+    assert ticks["0.01"] == pytest.approx(threshold, rel=1e-5)
+    assert told["layout"]["yaxis"]["range"] == pytest.approx([0, one], rel=1e-5)
+
+
+def test_a_scale_that_nobody_thought_of_is_refused():
+    with pytest.raises(NotImplementedError, match="logit"):
+        drawn(lambda figure, axes: (axes.plot([0.1, 0.9], [0.1, 0.9]), axes.set_yscale("logit")))
+
+
 def test_rules_notes_and_arrows():
     def draw(figure, axes):
         axes.set_yscale("log")
@@ -116,7 +141,8 @@ def test_a_second_scale_lies_over_the_first():
 
 def test_a_heat_map_stands_the_right_way_up_and_names_its_cells():
     def draw(figure, axes):
-        axes.imshow([[0, 1, 2], [2, 1, 0]], vmin=0, vmax=2, aspect="auto")
+        colours = ListedColormap(["#D55E00", "#E8D27A", "#009E73"])
+        axes.imshow([[0, 1, 2], [2, 1, 0]], cmap=colours, vmin=0, vmax=2, aspect="auto")
         axes.set_xticks(range(3), ["a", "b", "c"])
         axes.set_yticks(range(2), ["top", "bottom"])
         figure.legend(handles=[Patch(color="#009E73", label="holds")])
@@ -124,7 +150,7 @@ def test_a_heat_map_stands_the_right_way_up_and_names_its_cells():
     told = drawn(draw)
     heat, swatch = told["data"]
     assert (heat["z"][0], heat["y"]) == ([0, 1, 2], [0, 1])
-    assert heat["text"][0][2] == "top<br>c"
+    assert heat["text"][0][2] == "top<br>c<br><b>holds</b>"
     low, high = told["layout"]["yaxis"]["range"]
     assert low > high  # row 0 on top
     assert (swatch["name"], swatch["marker"]["color"]) == ("holds", "#009e73")

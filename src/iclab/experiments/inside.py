@@ -72,7 +72,7 @@ class Inside(Experiment[InsideSettings]):
     )
     reading = (
         "The examples of a prompt in a row, the nearest to the query on the right. Each casts a vote for the label it "
-        "shows: its attention times its gate. The votes, added up, are the answer. Most outliers show the wrong label; "
+        "shows: its attention times its gate. The votes, added up, are the answer. Outliers show the wrong label; "
         "Mamba's gate takes their votes away, and the linear Transformer counts them."
     )
     caption = "the first prompts of seed 0 after training"
@@ -101,7 +101,8 @@ class Inside(Experiment[InsideSettings]):
 
     def claims(self, settings: InsideSettings) -> list[Claim]:
         """The gate silences outliers; without one they count."""
-        rule = f"mean over prompts and seeds, α = {settings.outlier_fraction:g}, labels {settings.outlier_labels}"
+        shown = f"α = {settings.outlier_fraction:g}, labels {settings.outlier_labels}"
+        rule = f"over all prompts of a seed, mean over seeds, {shown}"
         least = settings.outlier_fraction / 2
         tests = {
             "mamba": Claim(
@@ -126,9 +127,10 @@ class Inside(Experiment[InsideSettings]):
     def table(self, rows: list[Row], settings: InsideSettings) -> list[dict[str, Any]]:
         """A line a prompt and model."""
         lines = []
+        found = _shown(rows)
         for prompt in range(min(settings.shown, settings.test_prompts)):
             for model in settings.models:
-                tokens = _tokens(rows, model, settings.steps, prompt)
+                tokens = found.get((model, settings.steps, prompt))
                 if not tokens:
                     continue
                 right = tokens[0]["target"] * tokens[0]["output"] > 0
@@ -154,7 +156,7 @@ class Inside(Experiment[InsideSettings]):
             panels = figure.subplots(len(settings.models), 1, squeeze=False, sharex=True)[:, 0]
             for model, panel in zip(settings.models, panels, strict=True):
                 style.grid(panel)
-                _votes(panel, _tokens(rows, model, settings.steps, 0), style.COLOURS[model])
+                _votes(panel, _shown(rows).get((model, settings.steps, 0), []), style.COLOURS[model])
                 panel.set_title(style.NAMES[model], fontweight="bold")
                 panel.set_ylabel("vote for the label")
             panels[-1].set_xlabel("example, the nearest to the query on the right")
@@ -168,29 +170,31 @@ class Inside(Experiment[InsideSettings]):
 
     def steps(self, rows: list[Row], settings: InsideSettings) -> dict[str, Any] | None:
         """Everything about the shown prompts, for the page."""
-        first = settings.models[0]
+        found, first = _shown(rows), settings.models[0]
         prompts: list[dict[str, Any]] = []
         views: dict[str, list[list[dict[str, Any]]]] = {model: [] for model in settings.models}
         for prompt in range(min(settings.shown, settings.test_prompts)):
-            tokens = _tokens(rows, first, settings.times[0], prompt)
-            if not tokens or any(not _tokens(rows, m, t, prompt) for m in settings.models for t in settings.times):
+            if any((model, step, prompt) not in found for model in settings.models for step in settings.times):
                 continue
+            tokens = found[first, settings.times[0], prompt]
             wrong = sum(t["label"] != t["true_label"] for t in tokens)
             named = f"prompt {prompt + 1}: {sum(t['outlier'] for t in tokens)} outliers, {wrong} wrong labels"
             facts = ("same", "outlier", "label", "true_label")
             about = {"name": named, "target": tokens[0]["target"]}
             prompts.append(about | {"tokens": [{name: t[name] for name in facts} for t in tokens]})
             for model in settings.models:
-                views[model].append([_view(_tokens(rows, model, step, prompt)) for step in settings.times])
+                views[model].append([_view(found[model, step, prompt]) for step in settings.times])
         models = [{"name": style.NAMES[m], "colour": style.COLOURS[m], "views": views[m]} for m in settings.models]
         return {"prompts": prompts, "steps": settings.times, "models": models} if prompts else None
 
 
-def _tokens(rows: list[Row], model: str, step: int, prompt: int) -> list[Row]:
-    """The examples of one shown prompt, the farthest first."""
-    where = {"model": model, "step": step, "seed": SEED, "prompt": prompt}
-    found = [row for row in rows if all(row[name] == value for name, value in where.items())]
-    return sorted(found, key=lambda row: row["place"])
+def _shown(rows: list[Row]) -> dict[tuple[str, int, int], list[Row]]:
+    """The examples of the shown seed's prompts by model, step and prompt, the farthest first."""
+    found: dict[tuple[str, int, int], list[Row]] = {}
+    for row in rows:
+        if row["seed"] == SEED and not row["diverged"]:
+            found.setdefault((row["model"], row["step"], row["prompt"]), []).append(row)
+    return {key: sorted(tokens, key=lambda row: row["place"]) for key, tokens in found.items()}
 
 
 def _view(tokens: list[Row]) -> dict[str, Any]:

@@ -103,7 +103,8 @@ class Sensitivity(Experiment[SensitivitySettings]):
     )
     reading = (
         "A column is one setting changed to another value, all others as iclab chose them; a row is a claim; the "
-        "colour is its verdict. The first column is as chosen. A row of one colour depends on none of these settings."
+        "colour is its verdict. The first column is as chosen. A row of one colour depends on none of these settings. "
+        "All are run in the quick edition's conditions; three layers, GPT-2 and paper S are left out."
     )
     caption = "claims by verdict, and which verdicts differ from the ones as chosen"
     settings = SensitivitySettings
@@ -125,7 +126,7 @@ class Sensitivity(Experiment[SensitivitySettings]):
                 "(iclab's question) do the claims depend on settings that the paper does not state?",
                 f"no claim of {id_} that holds as chosen fails with another value of one such setting, nor the other "
                 "way round: fewer than one turns",
-                judged(lambda rows, id_=id_: _turned(rows, id_, settings), every_below, 1.0),  # type: ignore[misc]
+                judged(lambda rows, id_=id_: _turned(rows, id_, settings), every_below, 0.5),  # type: ignore[misc]
             )
             for id_ in settings.of
         ]
@@ -181,14 +182,15 @@ def _turned(rows: list[Row], id_: str, settings: SensitivitySettings) -> list[Po
     """How many claims turn from one side to the other, a point for each variant."""
     tests = variants(id_, settings)
     usual = tests[0].verdicts(rows)
-    if not {"holds", "fails"} & set(usual.values()):  # nothing that could turn
+    decided = [claim for claim, verdict in usual.items() if verdict in ("holds", "fails")]
+    if not decided or "not run" in usual.values():  # nothing that could turn, or not all that could
         return None
     points = []
     for variant in tests[1:]:
         now = variant.verdicts(rows)
-        if "not run" in now.values() and "not run" not in usual.values():
+        if any(now[claim] == "not run" for claim in decided):
             return None
-        many = sum({usual[claim], now[claim]} == {"holds", "fails"} for claim in usual)
+        many = sum({usual[claim], now[claim]} == {"holds", "fails"} for claim in decided)
         points.append(Point(float(many), Interval(many, many), variant.name))
     return points or None
 

@@ -66,7 +66,7 @@ class MeasurementCell(Description):
     def _known(self) -> MeasurementCell:
         if self.at is None:  # settled here, so that the hash knows the step
             object.__setattr__(self, "at", self.training.training.recipe.steps)
-        if obstacle := unmeasurable(self.training.training, self.probe, self.pruning):
+        if obstacle := unmeasurable(self.training.training, self.probe, self.pruning, self.count):
             raise ValueError(obstacle)
         kept = self.training.training.recipe.kept
         if self.at not in kept:

@@ -90,13 +90,15 @@ of a vote weighted by the model's attention. The last four look into weights: of
 a query, or (``parts``, ``neurons``) of softmax-mlp; a user's class may name its weights alike."""
 
 
-def unmeasurable(training: Training, probe: str, pruning: Pruning | None) -> str:
+def unmeasurable(training: Training, probe: str, pruning: Pruning | None, count: int) -> str:
     """Say why a probe cannot be asked of a model, as far as can be known before; an empty text if it can."""
     if probe not in PROBES:
         return f"probe = {probe!r}: must be one of {', '.join(PROBES)}"
     name, models = training.model.name, PROBES[probe].models
     if isinstance(name, str) and models and name not in models:
-        return f"probe = {probe}: looks at weights that {name} does not have; {', '.join(models)} do"
+        return f"probe = {probe}: looks at what {name} does not have; {', '.join(models)} do"
+    if probe == "tokens" and count > FEW:
+        return f"probe = tokens: keeps examples one by one, of at most {FEW} prompts, not {count}"
     if isinstance(name, str) and pruning is not None and name not in _MLP:
         return f"pruning: takes neurons out of softmax-mlp; {name} has none"
     return ""
@@ -129,10 +131,8 @@ def measure(
     """
     if count < 1:
         raise InputError(f"count = {count}: must be at least 1")
-    if obstacle := unmeasurable(trained.training, probe, pruning) or trained.training.prompts.fits(prompts):
+    if obstacle := unmeasurable(trained.training, probe, pruning, count) or trained.training.prompts.fits(prompts):
         raise InputError(obstacle)
-    if probe == "tokens" and count > FEW:
-        raise InputError(f"count = {count}: tokens are kept one by one, of at most {FEW} prompts")
     kind = PROBES[probe]
     if kind.looks_at == "prompts":  # whatever became of the model
         assert kind.sums is not None

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -63,7 +63,7 @@ class Section:
     @property
     def command(self) -> str:
         """What makes it."""
-        return f"iclab run {self.id}{' --quick' if self.edition == 'quick' else ''}"
+        return f"iclab run {self.id}{' --quick' if self.outcome is not None and self.outcome.quick else ''}"
 
     @property
     def told(self) -> str:
@@ -106,13 +106,20 @@ def paper_of(id_: str) -> str:
     return letter if letter in PAPERS else ""
 
 
-def collect(store: Store, tell: Callable[[str], None] = lambda text: None) -> Content:
-    """Read everything the report needs from a store."""
+def collect(
+    store: Store,
+    tell: Callable[[str], None] = lambda text: None,
+    given: Mapping[str, Outcome] | None = None,
+) -> Content:
+    """Read everything the report needs from a store.
+
+    Of every experiment the fullest edition there is, unless an outcome is given for its id.
+    """
     sections = []
     cells: dict[str, MeasurementCell] = {}
     for experiment in experiments().values():
         tell(experiment.id)
-        section = _section(experiment, store)
+        section = _section(experiment, store, (given or {}).get(experiment.id) or Outcome.best(experiment, store))
         sections.append(section)
         if section.outcome is not None:
             cells |= {cell.hash: cell for cell in _cells(section, store)}
@@ -130,8 +137,7 @@ def collect(store: Store, tell: Callable[[str], None] = lambda text: None) -> Co
     )
 
 
-def _section(experiment: Experiment[Any], store: Store) -> Section:
-    outcome = Outcome.best(experiment, store)
+def _section(experiment: Experiment[Any], store: Store, outcome: Outcome | None) -> Section:
     settings = outcome.settings if outcome else experiment.settings()
     values = settings.model_dump(mode="json")
     edition = "not run"

@@ -22,6 +22,9 @@ from matplotlib.patches import Patch
 from matplotlib.text import Annotation
 from matplotlib.ticker import FixedLocator, NullLocator
 
+INK = "#222222"
+"""The colour that themes change: that of `iclab.experiments.style`."""
+
 PIXELS = 84
 """For an inch of the drawn figure's height."""
 
@@ -113,6 +116,8 @@ def interactive(figure: Figure) -> dict[str, Any]:
         if panel.axes.yaxis.get_label_position() == "right":
             up |= {"side": "right", "showgrid": False}
         if panel.over is not None:
+            lower = layout[f"xaxis{panel.over.suffix}"]  # the one that is seen
+            lower["title"] = across["title"] if across["title"]["text"] else lower["title"]
             across |= {"visible": False, "matches": panel.over.x}
             up |= {"overlaying": panel.over.y, "tickmode": up.get("tickmode", "auto")}
         layout[f"xaxis{panel.suffix}"], layout[f"yaxis{panel.suffix}"] = across, up
@@ -142,12 +147,16 @@ def _swatches(figure: Figure) -> list[Trace]:
     """Colours that the legend explains but no curve has: empty traces, for the legend alone."""
     found = []
     for legend in figure.legends:
-        for handle, text in zip(legend.legend_handles, legend.get_texts(), strict=True):
-            if isinstance(handle, Patch):
-                mark = {"color": _colour(handle.get_facecolor()), "symbol": "square", "size": 11}
-                about = {"name": text.get_text(), "showlegend": True, "hoverinfo": "skip"}
-                found.append({"type": "scatter", "mode": "markers", "x": [None], "y": [None], "marker": mark} | about)
+        for patch, name in _swatch_handles(legend):
+            mark = {"color": _colour(patch.get_facecolor()), "symbol": "square", "size": 11}
+            about = {"name": name, "showlegend": True, "hoverinfo": "skip"}
+            found.append({"type": "scatter", "mode": "markers", "x": [None], "y": [None], "marker": mark} | about)
     return found
+
+
+def _swatch_handles(legend: Any) -> list[tuple[Patch, str]]:
+    pairs = zip(legend.legend_handles, legend.get_texts(), strict=True)
+    return [(handle, text.get_text()) for handle, text in pairs if isinstance(handle, Patch)]
 
 
 def _stand_for(traces: list[Trace]) -> None:
@@ -201,7 +210,9 @@ def _places(panels: list[_Panel]) -> tuple[Places, Places, int]:
         x1 -= 0.045 if number in twins else 0.0
         y0 += 0.055 if y0 > 0.01 else 0.0
         wide[number] = ([round(x0, 4), round(x1, 4)], [round(y0, 4), round(y1, 4)])
-    alone = [panel for panel in panels if panel.over is None]
+    alone = sorted(
+        (p for p in panels if p.over is None), key=lambda p: (-round(boxes[p.number].y1, 3), boxes[p.number].x0)
+    )
     narrow: Places = {}
     for row, panel in enumerate(alone):
         top = 1 - row / len(alone)
@@ -215,7 +226,7 @@ def _places(panels: list[_Panel]) -> tuple[Places, Places, int]:
 def _axis(axis: Axis, domain: list[float], anchor: str) -> dict[str, Any]:
     low, high = axis.get_view_interval()
     logarithmic = axis.get_scale() == "log"
-    ends = [float(np.log10(v)) if logarithmic else float(v) for v in (low, high)]
+    ends = [float(np.log10(v)) if logarithmic else v for v in _placed(axis, (low, high))]
     about: dict[str, Any] = {
         "domain": domain,
         "anchor": anchor,
@@ -223,6 +234,9 @@ def _axis(axis: Axis, domain: list[float], anchor: str) -> dict[str, Any]:
         "title": {"text": axis.get_label().get_text(), "standoff": 6, "font": {"size": 12.5}},
         "zeroline": False,
     }
+    if axis.get_scale() == "symlog":  # which the browser does not know: told in places and names of ticks
+        inside = [float(t) for t in axis.get_majorticklocs() if min(low, high) <= t <= max(low, high)]
+        about |= {"tickvals": _placed(axis, inside), "ticktext": [f"{tick:g}" for tick in inside]}
     if logarithmic:
         about |= {"type": "log", "dtick": 1, "exponentformat": "power", "tickfont": {"size": 11}}
     locator = axis.get_major_locator()
@@ -234,6 +248,15 @@ def _axis(axis: Axis, domain: list[float], anchor: str) -> dict[str, Any]:
     if not axis.get_tick_params().get("labelbottom" if isinstance(axis, XAxis) else "labelleft", True):
         about["showticklabels"] = bool(axis.get_tick_params().get("labelright", False))
     return about
+
+
+def _placed(axis: Axis, values: Any) -> list[float]:
+    """Where values stand on an axis that the browser takes for linear or logarithmic."""
+    given = np.asarray(values, dtype=float)
+    if axis.get_scale() not in ("linear", "log", "symlog"):
+        raise NotImplementedError(f"a scale that the report cannot draw: {axis.get_scale()}")
+    placed = axis.get_transform().transform(given) if axis.get_scale() == "symlog" else given
+    return [float(value) for value in placed]
 
 
 def _traces(panel: _Panel, names: _Names) -> list[Trace]:
@@ -255,7 +278,13 @@ def _traces(panel: _Panel, names: _Names) -> list[Trace]:
             found.append((collection.get_zorder(), trace))
     for line in axes.lines:
         if line.get_transform() == axes.transData and len(line.get_xdata()) and line.get_visible():  # type: ignore[arg-type]
-            found.append((line.get_zorder(), _curve(line) | names.entry(names.name(line))))
+            name = names.name(line) or (named.get(_colour(line.get_color()), "") if _marked(line) else "")
+            curve = _curve(line) | names.entry(name)
+            if name and "hovertemplate" in curve:
+                curve["hovertemplate"] = curve["hovertemplate"].replace(
+                    "<extra></extra>", "<extra>%{fullData.name}</extra>"
+                )
+            found.append((line.get_zorder(), curve))
     ordered = sorted(found, key=lambda pair: pair[0])
     return [trace | {"xaxis": panel.x, "yaxis": panel.y} for _, trace in ordered]
 
@@ -267,9 +296,10 @@ def _curve(line: Line2D) -> Trace:
         "type": "scatter",
         "mode": "+".join(part for part, on in (("lines", drawn), ("markers", marked)) if on) or "none",
         "x": _numbers(line.get_xdata()),
-        "y": _numbers(line.get_ydata()),
+        "y": _numbers(_placed(_axes(line).yaxis, line.get_ydata())),
+        "customdata": _numbers(line.get_ydata()),
         "line": {"color": colour, "width": float(line.get_linewidth()) * 1.2, "dash": _dashes(line)},
-        "hovertemplate": "%{x:.4~g}: %{y:.4~g}<extra>%{fullData.name}</extra>",
+        "hovertemplate": "%{x:.4~g}: %{customdata:.4~g}<extra></extra>",
     }
     if line.get_alpha() is not None:
         trace["opacity"] = float(line.get_alpha())  # type: ignore[arg-type]
@@ -296,7 +326,7 @@ def _collected(collection: Collection) -> Trace | None:
             "type": "scatter",
             "mode": "markers",
             "x": _numbers(places[:, 0]),
-            "y": _numbers(places[:, 1]),
+            "y": _numbers(_placed(_axes(collection).yaxis, places[:, 1])),
             "marker": {
                 "color": colours if len(colours) == len(places) else colours[0],
                 "size": 6,
@@ -310,7 +340,7 @@ def _collected(collection: Collection) -> Trace | None:
         ys: list[float | None] = []
         for segment in collection.get_segments():
             xs += [*_numbers(segment[:, 0]), None]
-            ys += [*_numbers(segment[:, 1]), None]
+            ys += [*_numbers(_placed(_axes(collection).yaxis, segment[:, 1])), None]
         colours = [_colour(c) for c in collection.get_colors()] or ["#888888"]
         width = float(np.atleast_1d(collection.get_linewidth())[0])
         look = {"color": colours[0], "width": width * 1.2}
@@ -334,7 +364,7 @@ def _collected(collection: Collection) -> Trace | None:
             "fill": "toself",
             "fillcolor": fill,
             "x": _numbers(corners[:, 0]),
-            "y": _numbers(corners[:, 1]),
+            "y": _numbers(_placed(_axes(collection).yaxis, corners[:, 1])),
             "hoverinfo": "skip",
             "colour": to_hex((red, green, blue)),
         }
@@ -343,6 +373,7 @@ def _collected(collection: Collection) -> Trace | None:
 
 def _bars(container: BarContainer) -> Trace:
     bars = container.patches
+    colour = bars[0].get_facecolor() if bars else "#888888"
     return {
         "type": "bar",
         "x": [float(b.get_x() + b.get_width() / 2) for b in bars],
@@ -350,8 +381,8 @@ def _bars(container: BarContainer) -> Trace:
         "width": [float(b.get_width()) for b in bars],
         "base": [float(b.get_y()) for b in bars],
         "marker": {
-            "color": _colour(bars[0].get_facecolor()) if bars else "#888888",
-            "opacity": float(to_rgba(bars[0].get_facecolor())[3]),
+            "color": _colour(colour),
+            "opacity": float(to_rgba(colour)[3]),
         },
         "hovertemplate": "%{x:.4~g}: %{y:.4~g}<extra></extra>",
         "showlegend": False,
@@ -366,6 +397,8 @@ def _heat(image: Any, axes: Axes) -> Trace:
     rows = bottom + (np.arange(high) + 0.5) * (top - bottom) / high
     steps = np.linspace(0, 1, 11)
     low, most = image.get_clim()
+    patches = [handle for legend in image.get_figure().legends for handle in _swatch_handles(legend)]
+    meanings = {_colour(patch.get_facecolor()): name for patch, name in patches}
     return {
         "type": "heatmap",
         "x": _numbers(left + (np.arange(wide) + 0.5) * (right - left) / wide),
@@ -378,7 +411,13 @@ def _heat(image: Any, axes: Axes) -> Trace:
         "xgap": 2,
         "ygap": 2,
         "hoverinfo": "text",
-        "text": [[f"{row}<br>{column}" for column in _ticks(axes.xaxis)] for row in _ticks(axes.yaxis)],
+        "text": [
+            [
+                f"{row}<br>{column}<br><b>{meanings.get(_colour(image.to_rgba(value)), '')}</b>"
+                for column, value in zip(_ticks(axes.xaxis), line, strict=False)
+            ]
+            for row, line in zip(_ticks(axes.yaxis), values, strict=False)
+        ],
     }
 
 
@@ -398,7 +437,7 @@ def _rule(panel: _Panel, line: Line2D) -> dict[str, Any] | None:
         x = float(np.asarray(line.get_xdata())[0])
         return look | {"xref": panel.x, "yref": f"{panel.y} domain", "x0": x, "x1": x, "y0": 0, "y1": 1}
     if line.get_transform() == panel.axes.get_yaxis_transform():
-        y = float(np.asarray(line.get_ydata())[0])
+        (y,) = _placed(panel.axes.yaxis, np.asarray(line.get_ydata())[:1])
         return look | {"xref": f"{panel.x} domain", "yref": panel.y, "x0": 0, "x1": 1, "y0": y, "y1": y}
     return None
 
@@ -414,6 +453,8 @@ def _note(panel: _Panel, text: Any) -> dict[str, Any] | None:
         data = kind == "data"
         note[f"{key}ref"] = name if data else f"{name} domain"
         note[key] = float(np.log10(value)) if data and axis.get_scale() == "log" else float(value)
+        if data and axis.get_scale() == "symlog":
+            (note[key],) = _placed(axis, [value])
     if isinstance(text, Annotation) and text.arrow_patch is not None and not text.get_text():
         note |= {
             "showarrow": True,
@@ -451,7 +492,15 @@ def _dashes(line: Line2D) -> str:
 
 
 def _colour(colour: Any) -> str:
-    return to_hex(to_rgba(colour)) if not isinstance(colour, str) or colour != "none" else "rgba(0,0,0,0)"
+    """A colour as the browser takes it; plain black becomes the ink that themes change."""
+    if isinstance(colour, str) and colour == "none":
+        return "rgba(0,0,0,0)"
+    found = to_hex(to_rgba(colour))
+    return INK if found == "#000000" else found
+
+
+def _axes(artist: Any) -> Axes:
+    return artist.axes
 
 
 def _alpha(collection: Collection) -> float:
@@ -460,5 +509,5 @@ def _alpha(collection: Collection) -> float:
 
 
 def _numbers(values: Any) -> list[float | None]:
-    """Numbers as JSON takes them, to five digits; a gap where there is none."""
+    """Numbers as JSON takes them, to six digits; a gap where there is none."""
     return [float(f"{v:.6g}") if np.isfinite(v) else None for v in np.asarray(values, dtype=float)]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import html
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from importlib.resources import files
 from pathlib import Path
 from typing import Any
@@ -15,14 +15,20 @@ from markupsafe import Markup
 from plotly.offline import get_plotlyjs
 
 from iclab.description import InputError
+from iclab.experiments.outcome import Outcome
 from iclab.lab import Store
 from iclab.report.content import PAPERS, VERDICTS, Content, collect, model_name
 from iclab.report.interactive import interactive
 
 
-def write(store: Store, out: Path, tell: Callable[[str], None] = lambda text: None) -> tuple[Path, Content]:
+def write(
+    store: Store,
+    out: Path,
+    tell: Callable[[str], None] = lambda text: None,
+    given: Mapping[str, Outcome] | None = None,
+) -> tuple[Path, Content]:
     """Write the report below ``out``: the page, and beside it every figure, table and number as files."""
-    content = collect(store, tell)
+    content = collect(store, tell, given)
     try:
         out.mkdir(parents=True, exist_ok=True)
         for section in content.sections:

@@ -10,7 +10,8 @@ const system = matchMedia("(prefers-color-scheme: dark)");
 const button = document.getElementById("theme");
 const names = { auto: "as the system", light: "light", dark: "dark" };
 let choice = "auto";
-const dark = () => (choice === "auto" ? system.matches : choice === "dark");
+let printing = false; // on paper it is always light
+const dark = () => !printing && (choice === "auto" ? system.matches : choice === "dark");
 function applyTheme() {
   root.dataset.theme = dark() ? "dark" : "light";
   button.textContent = `Theme: ${names[choice]}`;
@@ -58,14 +59,34 @@ function draw(place) {
   const { data, layout } = described(place.dataset.figure, place.clientWidth);
   place.dataset.width = place.clientWidth < narrow ? "narrow" : "wide";
   Plotly.react(place, data, layout, { responsive: true, displaylogo: false, modeBarButtonsToRemove: ["select2d", "lasso2d", "autoScale2d"], scrollZoom: false });
+  if (!place.dataset.drawn) addToggles(place, data);
   place.dataset.drawn = "yes";
+}
+// What a click on the legend does, for a keyboard: boxes that show themselves when they are reached.
+function addToggles(place, data) {
+  const named = [...new Set(data.filter((trace) => trace.legendgroup).map((trace) => trace.legendgroup))];
+  if (!named.length) return;
+  const set = document.createElement("fieldset");
+  set.className = "toggles";
+  for (const name of named) {
+    const box = Object.assign(document.createElement("input"), { type: "checkbox", checked: true });
+    box.addEventListener("change", () => {
+      const those = place.data.flatMap((trace, i) => (trace.legendgroup === name ? [i] : []));
+      Plotly.restyle(place, { visible: box.checked ? true : "legendonly" }, those);
+    });
+    const label = document.createElement("label");
+    label.append(box, ` ${name}`);
+    set.append(label);
+  }
+  place.after(set);
 }
 const places = [...document.querySelectorAll(".figure")];
 const watch = new IntersectionObserver((entries) => {
   for (const entry of entries) if (entry.isIntersecting) { watch.unobserve(entry.target); draw(entry.target); }
 }, { rootMargin: "800px" });
 places.forEach((place) => watch.observe(place));
-addEventListener("beforeprint", () => places.forEach((place) => place.dataset.drawn || draw(place)));
+addEventListener("beforeprint", () => { printing = true; places.forEach(draw); });
+addEventListener("afterprint", () => { printing = false; places.forEach(draw); });
 addEventListener("resize", () => {
   for (const place of places) {
     const now = place.clientWidth < narrow ? "narrow" : "wide";
@@ -135,6 +156,7 @@ function step(place, data) {
   function show() {
     const prompt = data.prompts[which.value], read = +where.value;
     when.nextElementSibling.textContent = data.steps[when.value];
+    when.setAttribute("aria-valuetext", `after step ${data.steps[when.value]}`);
     where.nextElementSibling.textContent = `${read} of ${prompt.tokens.length}`;
     const views = data.models.map((model) => model.views[which.value][when.value]);
     part(".strips").innerHTML = data.models.map((model, m) => strip(model, prompt, views[m], read)).join("");
@@ -144,13 +166,14 @@ function step(place, data) {
     part(".telling").textContent = `${facts}${said} After training step ${data.steps[when.value]} the whole prompt is answered ${data.models.map((model, m) => `${views[m].output.toFixed(2)} by ${model.name}`).join(" and ")}; right is ${prompt.target > 0 ? "+" : "−"}.`;
   }
   const move = (by) => { where.value = +where.value + by; show(); };
-  const stop = () => { clearInterval(timer); timer = null; part(".play").textContent = "Play"; };
+  const stop = () => { clearInterval(timer); timer = null; part(".play").textContent = "Play"; part(".telling").ariaLive = "polite"; };
   part(".back").addEventListener("click", () => { stop(); move(-1); });
   part(".on").addEventListener("click", () => { stop(); move(1); });
   part(".play").addEventListener("click", () => {
     if (timer) { stop(); return; }
     if (where.value === where.max) { where.value = 0; show(); }
     part(".play").textContent = "Stop";
+    part(".telling").ariaLive = "off"; // too fast to be read out
     timer = setInterval(() => { move(1); if (where.value === where.max) stop(); }, 450);
   });
   [which, when, where].forEach((one) => one.addEventListener("input", () => { stop(); show(); }));
