@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from iclab.experiments.claims import Claim, Judgement, Point, every_above, every_below
+from iclab.experiments.claims import Claim, Judgement, Point, every_above, every_below, judged
 from iclab.probes import Interval, Proportion, over_seeds, paired, wilson
 
 # Wilson's interval.
@@ -230,7 +230,7 @@ def test_an_interval_that_touches_the_margin_is_undecided(judge, interval: Inter
     assert judge([Point(0.5, interval, "")], 0.5).verdict == "undecided"
 
 
-def test_a_claim_makes_one_flat_record():
+def test_a_claim_makes_one_record():
     rows = [{"error": 0.1}]
     seen = []
 
@@ -247,8 +247,21 @@ def test_a_claim_makes_one_flat_record():
         "where": "α = 0.5",
         "paper": "the paper's words",
         "predicate": "error < 0.3",
+        "points": [],
+        "margins": [],
     }
     assert seen == [rows]
+
+
+def test_a_record_keeps_all_that_was_judged_and_the_margins():
+    points = [Point(0.1, Interval(0.0, 0.2), "here"), Point(None, Interval(-math.inf, math.inf), "there")]
+    record = Claim("X.y", "", "", judged(lambda rows: points, every_below, 0.3)).verdict([])
+    assert record["points"] == [
+        {"value": 0.1, "low": 0.0, "high": 0.2, "where": "here"},
+        {"value": None, "low": None, "high": None, "where": "there"},
+    ]
+    assert record["margins"] == [0.3]
+    assert Claim("X.y", "", "", judged(lambda rows: None, every_below, 0.3)).verdict([])["points"] == []
 
 
 def test_a_claim_that_was_not_run_has_no_numbers():

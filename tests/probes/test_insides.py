@@ -133,9 +133,9 @@ def test_diverged_seeds_say_so():
 @pytest.mark.parametrize(
     ("model", "probe", "message"),
     [
-        ("mamba", "neurons", "probe = neurons: looks at weights that mamba does not have; softmax-mlp do"),
-        ("deep-mamba", "alignment", "looks at weights that deep-mamba does not have; mamba, linear, softmax"),
-        ("classical", "norms", "looks at weights that classical does not have"),
+        ("mamba", "neurons", "probe = neurons: looks at what mamba does not have; softmax-mlp do"),
+        ("deep-mamba", "alignment", "looks at what deep-mamba does not have; mamba, linear, softmax"),
+        ("classical", "norms", "looks at what classical does not have"),
         (Model(name="mamba", options={"state_size": 5}), "alignment", "needs state_size of at least 8"),
         (Model(name="softmax-mlp", options={"value_size": 8}), "parts", "needs value_size of at least 9"),
     ],

@@ -47,7 +47,7 @@ class Claim:
     judge: Judge
 
     def verdict(self, rows: list[Row]) -> dict[str, Any]:
-        """Judge, as one flat record."""
+        """Judge, as one record."""
         found = self.judge(rows)
         return {
             "id": self.id,
