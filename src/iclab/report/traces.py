@@ -1,0 +1,311 @@
+"""The traces of a drawn figure: its curves, bands, bars, marks and heat maps, as Plotly takes them, and their names."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+from matplotlib.axes import Axes
+from matplotlib.axis import Axis
+from matplotlib.collections import Collection, LineCollection, PathCollection, PolyCollection
+from matplotlib.colors import to_hex, to_rgba
+from matplotlib.container import BarContainer
+from matplotlib.figure import Figure
+from matplotlib.lines import Line2D
+from matplotlib.patches import Patch
+
+from iclab.experiments.style import INK
+
+SYMBOLS = {
+    "o": "circle",
+    "s": "square",
+    "^": "triangle-up",
+    "v": "triangle-down",
+    "D": "diamond",
+    "x": "x",
+    "*": "star",
+}
+SYMBOLS |= {"_": "line-ew-open", "|": "line-ns-open", "+": "cross-thin-open", "d": "diamond-tall", "P": "cross"}
+
+Trace = dict[str, Any]
+
+
+@dataclass
+class Names:
+    """The legend: which look has which name."""
+
+    by_look: dict[tuple[Any, ...], str] = field(default_factory=dict)
+    by_colour: dict[str, set[str]] = field(default_factory=dict)
+
+    @classmethod
+    def of(cls, figure: Figure) -> Names:
+        """Read the legends of a figure."""
+        names = cls()
+        for legend in [*figure.legends, *(a.get_legend() for a in figure.axes)]:
+            for handle, text in zip(legend.legend_handles, legend.get_texts(), strict=True) if legend else ():
+                if isinstance(handle, Line2D):
+                    names.by_look.setdefault(_look(handle), text.get_text())
+                    names.by_colour.setdefault(colour_of(handle.get_color()), set()).add(text.get_text())
+        return names
+
+    def name(self, line: Line2D) -> str:
+        """The name of a line: its own, or that of what looks the same in the legend."""
+        label = str(line.get_label())
+        if not label.startswith("_"):
+            return label
+        return self.by_look.get(_look(line), "") or (
+            self.of_colour(colour_of(line.get_color())) if _marked(line) else ""
+        )
+
+    def of_colour(self, colour: str | None) -> str:
+        """The only name that has a colour."""
+        found = self.by_colour.get(colour or "", set())
+        return next(iter(found)) if len(found) == 1 else ""
+
+    @staticmethod
+    def entry(name: str) -> dict[str, Any]:
+        """Put a trace under its name; `stand_for` says later which one stands in the legend."""
+        return {"name": name, "legendgroup": name, "showlegend": False} if name else {"showlegend": False}
+
+
+def traces_of(axes: Axes, names: Names) -> list[Trace]:
+    """Everything with numbers in one panel: what lies below comes first."""
+    found: list[tuple[float, Trace]] = []
+    named = {colour_of(line.get_color()): names.name(line) for line in axes.lines if names.name(line)}
+    for image in axes.images:
+        found.append((image.get_zorder(), _heat(image, axes)))
+    for container in axes.containers:
+        if isinstance(container, BarContainer):
+            found.append((1.0, _bars(container)))
+    for collection in axes.collections:
+        trace = _collected(collection)
+        if trace is not None:
+            colour = trace.pop("colour", None)
+            group = named.get(colour) or names.of_colour(colour)
+            trace |= names.entry(group)
+            found.append((collection.get_zorder(), trace))
+    for line in axes.lines:
+        if line.get_transform() == axes.transData and len(line.get_xdata()) and line.get_visible():  # type: ignore[arg-type]
+            name = names.name(line) or (named.get(colour_of(line.get_color()), "") if _marked(line) else "")
+            found.append((line.get_zorder(), _curve(line, name) | names.entry(name)))
+    return [trace for _, trace in sorted(found, key=lambda pair: pair[0])]
+
+
+def _curve(line: Line2D, name: str) -> Trace:
+    marked, drawn = _marked(line), line.get_linestyle() not in ("None", "", " ")
+    colour = colour_of(line.get_color())
+    trace: Trace = {
+        "type": "scatter",
+        "mode": "+".join(part for part, on in (("lines", drawn), ("markers", marked)) if on) or "none",
+        "x": _numbers(line.get_xdata()),
+        "y": _numbers(placed(_axes(line).yaxis, line.get_ydata())),
+        "customdata": _numbers(line.get_ydata()),
+        "line": {"color": colour, "width": float(line.get_linewidth()) * 1.2, "dash": dashes_of(line)},
+        "hovertemplate": "%{x:.4~g}: %{customdata:.4~g}<extra>" + ("%{fullData.name}" if name else "") + "</extra>",
+    }
+    if line.get_alpha() is not None:
+        trace["opacity"] = float(line.get_alpha())  # type: ignore[arg-type]
+    if marked:
+        face, edge = line.get_markerfacecolor(), line.get_markeredgecolor()
+        trace["marker"] = {
+            "symbol": SYMBOLS.get(str(line.get_marker()), "circle"),
+            "size": float(line.get_markersize()) * 1.4,
+            "color": colour_of(face),
+            "line": {"color": colour_of(edge), "width": 1.2 if colour_of(face) != colour_of(edge) else 0},
+        }
+    if not marked and len(trace["x"]) == 2:  # a guide, not a measurement
+        trace["hoverinfo"] = "skip"
+        trace.pop("hovertemplate")
+    return trace
+
+
+def _collected(collection: Collection) -> Trace | None:
+    """Bands, bundles of lines, and marks."""
+    if isinstance(collection, PathCollection):
+        places = np.ma.filled(collection.get_offsets(), np.nan)
+        colours = [colour_of(c) for c in np.atleast_2d(collection.get_facecolor())] or ["#888888"]
+        return {
+            "type": "scatter",
+            "mode": "markers",
+            "x": _numbers(places[:, 0]),
+            "y": _numbers(placed(_axes(collection).yaxis, places[:, 1])),
+            "marker": {
+                "color": colours if len(colours) == len(places) else colours[0],
+                "size": 6,
+                "opacity": _alpha(collection),
+            },
+            "colour": colours[0],
+            "hovertemplate": "%{x:.4~g}, %{y:.4~g}<extra></extra>",
+        }
+    if isinstance(collection, LineCollection):
+        xs: list[float | None] = []
+        ys: list[float | None] = []
+        for segment in collection.get_segments():
+            xs += [*_numbers(segment[:, 0]), None]
+            ys += [*_numbers(placed(_axes(collection).yaxis, segment[:, 1])), None]
+        colours = [colour_of(c) for c in collection.get_colors()] or ["#888888"]
+        width = float(np.atleast_1d(collection.get_linewidth())[0])
+        look = {"color": colours[0], "width": width * 1.2}
+        return {
+            "type": "scatter",
+            "mode": "lines",
+            "x": xs,
+            "y": ys,
+            "line": look,
+            "colour": colours[0],
+            "hoverinfo": "skip",
+        }
+    faces = np.atleast_2d(collection.get_facecolor())
+    if isinstance(collection, PolyCollection) and collection.get_paths() and faces.size:
+        corners = np.concatenate([path.vertices for path in collection.get_paths()])
+        red, green, blue, alpha = faces[0]
+        fill = f"rgba({round(255 * red)},{round(255 * green)},{round(255 * blue)},{alpha:.3g})"
+        return {
+            "type": "scatter",
+            "mode": "none",
+            "fill": "toself",
+            "fillcolor": fill,
+            "x": _numbers(corners[:, 0]),
+            "y": _numbers(placed(_axes(collection).yaxis, corners[:, 1])),
+            "hoverinfo": "skip",
+            "colour": to_hex((red, green, blue)),
+        }
+    return None
+
+
+def _bars(container: BarContainer) -> Trace:
+    bars = container.patches
+    colour = bars[0].get_facecolor() if bars else "#888888"
+    return {
+        "type": "bar",
+        "x": [float(b.get_x() + b.get_width() / 2) for b in bars],
+        "y": [float(b.get_height()) for b in bars],
+        "width": [float(b.get_width()) for b in bars],
+        "base": [float(b.get_y()) for b in bars],
+        "marker": {
+            "color": colour_of(colour),
+            "opacity": float(to_rgba(colour)[3]),
+        },
+        "hovertemplate": "%{x:.4~g}: %{y:.4~g}<extra></extra>",
+        "showlegend": False,
+    }
+
+
+def _heat(image: Any, axes: Axes) -> Trace:
+    """A heat map; where rows and columns are named, so is every cell."""
+    left, right, bottom, top = image.get_extent()
+    values: Any = np.ma.filled(np.ma.asarray(image.get_array(), dtype=float), np.nan)
+    high, wide = values.shape
+    rows = bottom + (np.arange(high) + 0.5) * (top - bottom) / high
+    steps = np.linspace(0, 1, 11)
+    low, most = image.get_clim()
+    patches = [handle for legend in image.get_figure().legends for handle in _swatch_handles(legend)]
+    meanings = {colour_of(patch.get_facecolor()): name for patch, name in patches}
+    return {
+        "type": "heatmap",
+        "x": _numbers(left + (np.arange(wide) + 0.5) * (right - left) / wide),
+        "y": _numbers(rows if image.origin == "lower" else rows[::-1]),
+        "z": [_numbers(row) for row in values],
+        "zmin": float(low),
+        "zmax": float(most),
+        "colorscale": [[float(s), to_hex(image.get_cmap()(s))] for s in steps],
+        "showscale": False,
+        "xgap": 2,
+        "ygap": 2,
+        "hoverinfo": "text",
+        "text": [
+            [
+                f"{row}<br>{column}<br><b>{meanings.get(colour_of(image.to_rgba(value)), '')}</b>"
+                for column, value in zip(_ticks(axes.xaxis), line, strict=False)
+            ]
+            for row, line in zip(_ticks(axes.yaxis), values, strict=False)
+        ],
+    }
+
+
+def _ticks(axis: Axis) -> list[str]:
+    locator = axis.get_major_locator()
+    return list(axis.get_major_formatter().format_ticks([float(tick) for tick in locator()]))
+
+
+def swatches(figure: Figure) -> list[Trace]:
+    """Colours that the legend explains but no curve has: empty traces, for the legend alone."""
+    found = []
+    for legend in figure.legends:
+        for patch, name in _swatch_handles(legend):
+            mark = {"color": colour_of(patch.get_facecolor()), "symbol": "square", "size": 11}
+            about = {"name": name, "showlegend": True, "hoverinfo": "skip"}
+            found.append({"type": "scatter", "mode": "markers", "x": [None], "y": [None], "marker": mark} | about)
+    return found
+
+
+def _swatch_handles(legend: Any) -> list[tuple[Patch, str]]:
+    pairs = zip(legend.legend_handles, legend.get_texts(), strict=True)
+    return [(handle, text.get_text()) for handle, text in pairs if isinstance(handle, Patch)]
+
+
+def stand_for(traces: list[Trace]) -> None:
+    """Let the plainest curve of each name stand for it in the legend, not one that is faint or small."""
+    best: dict[str, Trace] = {}
+    for trace in traces:
+        if "line" in trace and "name" in trace:
+            kept = best.setdefault(trace["name"], trace)
+            best[trace["name"]] = max(kept, trace, key=_weight)
+    for trace in best.values():
+        trace["showlegend"] = True
+
+
+def _weight(trace: Trace) -> tuple[float, float]:
+    return trace.get("opacity", 1.0), trace.get("marker", {}).get("size", 0.0)
+
+
+def _look(line: Line2D) -> tuple[Any, ...]:
+    """What one sees of a line, by which the legend knows it."""
+    drawn = line.get_linestyle() not in ("None", "", " ")
+    marker = str(line.get_marker()) if _marked(line) else ""
+    hollow = bool(marker) and colour_of(line.get_markerfacecolor()) != colour_of(line.get_color())
+    return colour_of(line.get_color()), dashes_of(line) if drawn else "none", marker, hollow
+
+
+def _marked(line: Line2D) -> bool:
+    return line.get_marker() not in ("", "None", None)
+
+
+def dashes_of(line: Line2D) -> str:
+    """How a line is dashed, in pixels."""
+    if not line.is_dashed():
+        return "solid"
+    dashes = line._unscaled_dash_pattern[1]  # type: ignore[attr-defined]  # which Matplotlib tells in no other way
+    return ",".join(f"{2 * d:g}px" for d in dashes) if dashes else "dash"
+
+
+def colour_of(colour: Any) -> str:
+    """A colour as the browser takes it; plain black becomes the ink that themes change."""
+    if isinstance(colour, str) and colour == "none":
+        return "rgba(0,0,0,0)"
+    found = to_hex(to_rgba(colour))
+    return INK if found == "#000000" else found
+
+
+def _axes(artist: Any) -> Axes:
+    return artist.axes
+
+
+def _alpha(collection: Collection) -> float:
+    alpha = collection.get_alpha()
+    return float(alpha) if isinstance(alpha, (int, float)) else 1.0
+
+
+def _numbers(values: Any) -> list[float | None]:
+    """Numbers as JSON takes them, to six digits; a gap where there is none."""
+    return [float(f"{v:.6g}") if np.isfinite(v) else None for v in np.asarray(values, dtype=float)]
+
+
+def placed(axis: Axis, values: Any) -> list[float]:
+    """Where values stand on an axis that the browser takes for linear or logarithmic."""
+    given = np.asarray(values, dtype=float)
+    if axis.get_scale() not in ("linear", "log", "symlog"):
+        raise NotImplementedError(f"a scale that the report cannot draw: {axis.get_scale()}")
+    placed = axis.get_transform().transform(given) if axis.get_scale() == "symlog" else given
+    return [float(value) for value in placed]
