@@ -79,6 +79,9 @@ def test_a_seed_that_diverges_leaves_the_others_alone():
     assert ours.diverged.any()
     assert not ours.diverged.all()
     np.testing.assert_array_equal(ours.diverged_at, theirs.diverged_at)
+    for row in np.flatnonzero(~ours.diverged):  # each goes on with its own patterns
+        alone = train(ours.training, (ours.seeds[row],))
+        np.testing.assert_allclose(ours.losses[:, row], alone.losses[:, 0], rtol=1e-6)
     np.testing.assert_allclose(ours.losses, theirs.losses, rtol=1e-6)  # NaN where NaN is
     for name, expected in weights(theirs).items():
         torch.testing.assert_close(weights(ours)[name], expected, rtol=1e-6, atol=0, equal_nan=True)

@@ -139,14 +139,15 @@ def test_text_is_escaped(report):
     nasty = '</script><b onnasty="x">&'
     first = content.sections[0]
     settings = (replace(first.settings[0], value=nasty), *first.settings[1:])
-    code = {**first.models, "mamba": f"# {nasty}"}
+    code = {**first.models, "no-model": f"# {nasty}"}
     claim = {**first.claims[0], "where": nasty, "points": [{"value": 1.0, "low": 0.0, "high": 2.0, "where": nasty}]}
     changed = replace(first, settings=settings, models=code, claims=(claim,))
     board = (content.board[0] | claim | {"margins": [1.0], "verdict": "holds"}, *content.board[1:])
     text = render(replace(content, sections=(changed, *content.sections[1:]), board=board))
     assert nasty not in text
     assert text.count("<b onnasty") == 0
-    assert text.count("onnasty") >= 4  # as text: of a setting, of a claim twice, of a point, of code
+    assert text.count("onnasty") >= 5  # as text: of a setting, of a claim twice, of a point, of code
+    assert text.count("\\u003c/script>") == 1  # in the data
     assert "&lt;/script&gt;" in text
 
 
