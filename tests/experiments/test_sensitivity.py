@@ -3,21 +3,19 @@
 import pytest
 
 from iclab.experiments import find
-from iclab.experiments.sensitivity import variants
 
 SENSITIVITY = find("sensitivity")
 SETTINGS = SENSITIVITY.settings(of=("M-fig2",), seeds=2)
+VARIANTS = SETTINGS.variants["M-fig2"]
 
 
 def rows_of(variant, mamba, linear):
     """Rows of one variant in which each model has one error everywhere."""
-    for model, error in (("mamba", mamba), ("linear", linear)):
-        for rule in ("flip", "target", "random"):
-            for fraction in variant.settings.outlier_fractions:
-                for seed in (0, 1):
-                    where = {"model": model, "outlier_labels": rule, "outlier_fraction": fraction, "seed": seed}
-                    measured = {"error": error, "prompts": 10_000, "right": round(10_000 * (1 - error))}
-                    yield {**where, **measured, "diverged": False, **variant.columns}
+    for condition in variant.conditions:
+        error = {"mamba": mamba, "linear": linear}[condition.columns["model"]]
+        measured = {"error": error, "prompts": 10_000, "right": round(10_000 * (1 - error))}
+        for seed in (0, 1):
+            yield {**condition.columns, "seed": seed, **measured, "diverged": False, **variant.columns}
 
 
 def verdict(rows):
@@ -26,13 +24,13 @@ def verdict(rows):
 
 
 def all_rows(errors=lambda variant: (0.0, 1.0)):
-    return [row for variant in variants("M-fig2", SETTINGS) for row in rows_of(variant, *errors(variant))]
+    return [row for variant in VARIANTS for row in rows_of(variant, *errors(variant))]
 
 
 def test_claims_that_all_stay_hold():
     found = verdict(all_rows())
     assert (found["verdict"], found["measured"]) == ("holds", 0)
-    assert len(found["points"]) == len(variants("M-fig2", SETTINGS)) - 1
+    assert len(found["points"]) == len(VARIANTS) - 1
 
 
 def test_one_setting_that_turns_a_claim_is_enough():
@@ -42,11 +40,18 @@ def test_one_setting_that_turns_a_claim_is_enough():
 
 
 def test_exactly_one_claim_that_turns_fails_too(monkeypatch):
-    kind = type(variants("M-fig2", SETTINGS)[0])
     monkeypatch.setattr(
-        kind, "verdicts", lambda self, rows: {"a": "fails" if self.name == "steps = 125" else "holds", "b": "holds"}
+        type(VARIANTS[0]),
+        "verdicts",
+        lambda self, rows: {"a": "fails" if self.name == "steps = 125" else "holds", "b": "holds"},
     )
-    assert verdict([])["verdict"] == "fails"
+    assert verdict(all_rows())["verdict"] == "fails"
+
+
+def test_a_claim_that_the_settings_leave_out_neither_counts_nor_is_drawn(monkeypatch):
+    monkeypatch.setattr(type(VARIANTS[0]), "verdicts", lambda self, rows: {"a": "holds", "left out": "not run"})
+    assert verdict(all_rows())["verdict"] == "holds"
+    assert {line["not run"] for line in SENSITIVITY.table(all_rows(), SETTINGS)} == {0}
 
 
 @pytest.mark.parametrize("missing", ["linear", "a variant", "all variants"])
@@ -61,9 +66,26 @@ def test_nothing_is_claimed_of_what_was_not_run(missing):
 
 
 def test_one_setting_is_changed_at_a_time_and_all_that_name_other_values():
-    first, *others = variants("M-fig2", SETTINGS)
+    first, *others = VARIANTS
     for variant in others:
         usual, mine = first.settings.model_dump(), variant.settings.model_dump()
         assert [name for name in mine if mine[name] != usual[name]] == [variant.changed]
     assert {variant.changed for variant in others} >= {"test_outlier_scale", "train_tasks", "steps", "step_sizes"}
     assert len({(variant.changed, variant.to) for variant in others}) == len(others)
+
+
+def test_after_a_colon_only_that_model_is_run_and_only_what_changes_it_is_changed():
+    settings = SENSITIVITY.settings(of=("T-fig3:softmax-mlp", "T-fig3:gpt2"))
+    changed = {}
+    for part, variants in settings.variants.items():
+        models = {condition.columns["model"] for variant in variants for condition in variant.conditions}
+        assert models == {part.partition(":")[2]}
+        changed[part] = {variant.changed for variant in variants[1:]}
+    assert "neurons" in changed["T-fig3:softmax-mlp"] - changed["T-fig3:gpt2"]
+    assert "gpt2_step_size" in changed["T-fig3:gpt2"] - changed["T-fig3:softmax-mlp"]
+
+
+def test_every_variant_of_the_full_edition_can_be_run():
+    settings = SENSITIVITY.settings()
+    assert all(len(variants) > 5 for variants in settings.variants.values())
+    assert len(SENSITIVITY.conditions(settings)) > 1_000

@@ -90,12 +90,33 @@ def test_it_learns_a_task_by_adamw():
     assert run.error(count=500).mean < 0.05
 
 
+def test_dropout_changes_training_alone_and_every_seed_has_its_own():
+    prompts = Prompts(patterns=Patterns(dimension=10, relevant=2, irrelevant=3, outlier=0), context_length=6)
+    recipe = iclab.Recipe(steps=5, batch_size=16, step_size=0.003, optimizer="adamw")
+
+    def trained(seeds, dropout):
+        options = {"hidden": 8, "layers": 1, "dropout": dropout}
+        return iclab.train(Model(name="gpt2", options=options), prompts, recipe, seeds=seeds)
+
+    both, second, without = trained([0, 1], 0.5), trained([1], 0.5), trained([0, 1], 0.0)
+    for name, weight in both.weights().items():
+        torch.testing.assert_close(weight[1:], second.weights()[name], atol=0, rtol=0)
+    assert not torch.allclose(both.weights()["readin.weight"], without.weights()["readin.weight"], atol=1e-4)
+
+    dropping, whole = (GPT2(width=WIDTH, hidden=8, dropout=share).eval() for share in (0.5, 0.0))
+    whole.load_state_dict(dropping.state_dict())
+    tokens = torch.randn(3, 6, WIDTH, generator=torch.Generator().manual_seed(0))
+    torch.testing.assert_close(dropping(tokens).output, whole(tokens).output, atol=0, rtol=0)
+    assert not torch.equal(dropping.train()(tokens).output, whole.train()(tokens).output)
+
+
 @pytest.mark.parametrize(
     ("options", "message"),
     [
         ({"heads": 3}, "heads = 3: must divide hidden = 64"),
         ({"layers": 0}, "layers = 0: must be a whole number of at least 1"),
         ({"hidden": 6.5}, "hidden = 6.5: must be a whole number"),
+        ({"dropout": 1.0}, "dropout = 1.0: must be at least 0 and below 1"),
     ],
 )
 def test_bad_options_are_refused_in_one_line(options, message):

@@ -180,8 +180,8 @@ def _default_dtype(dtype: torch.dtype) -> Iterator[None]:
 def assemble(modules: Sequence[nn.Module], seeds: Sequence[int], example: Tensor) -> tuple[Stacked | OneByOne, str]:
     """Stack the modules if `torch.func` can, else run them one by one; the text says why they are not stacked."""
     _check_shape(modules[0], example[0])
-    if not getattr(modules[0], "stacks", True):
-        return OneByOne(modules, seeds), "it works on one prompt at a time"
+    if alone := getattr(modules[0], "alone", ""):
+        return OneByOne(modules, seeds), alone
     ours = type(modules[0]).__module__.startswith("iclab.")  # whose buffers never change
     if list(modules[0].buffers()) and not ours:
         return OneByOne(modules, seeds), "it has buffers, which may change while it runs"

@@ -54,7 +54,7 @@ def _train(training: Training, seeds: tuple[int, ...], report: Report, tell: Cal
     alive = list(range(len(seeds)))  # rows of `seeds` still training
     ensemble, obstacle = _ensemble(training, seeds)
     ask = _Asking(training, seeds, ensemble)
-    if obstacle and recipe.steps:
+    if obstacle and recipe.steps and not isinstance(training.model.name, str):  # what its author may want to mend
         tell(f"{training.model.label}: seeds run one after another, not stacked: {obstacle}")
     _check_parameters(training, ensemble)
     parameters = ensemble.parameters() or [torch.zeros(1)]  # an optimiser wants something, even for 0 steps

@@ -6,8 +6,9 @@ own claims are judged on what comes out. Nothing here knows what the experiments
 
 from __future__ import annotations
 
-from collections import Counter
+from collections import Counter, defaultdict
 from dataclasses import dataclass
+from functools import cached_property, partial
 from typing import Annotated, Any
 
 import matplotlib as mpl
@@ -30,32 +31,11 @@ VERDICTS = {"holds": "#009E73", "undecided": "#E8D27A", "fails": "#D55E00", "not
 AS_CHOSEN = "as chosen"
 
 
-class SensitivitySettings(Settings):
-    """Which experiments are run again."""
-
-    of: Annotated[
-        tuple[str, ...],
-        Field(min_length=1),
-        Different,
-        Chosen("those whose claims a training of seconds decides", grid=True),
-    ] = ("M-fig2", "T-fig2", "T-fig3", "T-fig5", "T-fig7")
-    less: Annotated[
-        dict[str, dict[str, Any]],
-        Chosen("what is left out of an experiment here: yardsticks, and GPT-2, which takes too long", grid=True),
-    ] = {"M-fig2": {"yardsticks": False}, "T-fig3": {"models": ("softmax-mlp",), "more_tasks": ()}}
-    seeds: Annotated[int, Field(ge=1), Chosen("one group: the question is which way a verdict falls", grid=True)] = 8
-    test_prompts: Annotated[int, Field(ge=1), Chosen("for each seed and condition", grid=True)] = 2_000
-
-    def quick(self) -> SensitivitySettings:
-        """Return the quick edition: one experiment of each of the two larger papers, fewer prompts."""
-        fewer = tuple(id_ for id_ in self.of if id_ in ("M-fig2", "T-fig3")) or self.of
-        return self.changed(of=fewer, seeds=min(self.seeds, 8), test_prompts=min(self.test_prompts, 1_000))
-
-
 @dataclass(frozen=True)
 class Variant:
     """An experiment with one setting changed; with none, it is as chosen."""
 
+    part: str
     experiment: Experiment[Any]
     settings: Settings
     changed: str = AS_CHOSEN
@@ -64,32 +44,81 @@ class Variant:
     @property
     def columns(self) -> dict[str, str]:
         """How its rows are known."""
-        return {"experiment": self.experiment.id, "changed": self.changed, "to": self.to}
+        return {"experiment": self.part, "changed": self.changed, "to": self.to}
 
     @property
     def name(self) -> str:
         """For a tick of an axis."""
         return self.changed if self.changed == AS_CHOSEN else f"{self.changed} = {self.to}"
 
+    @cached_property
+    def conditions(self) -> list[Condition]:
+        """What the experiment needs."""
+        return self.experiment.conditions(self.settings)
+
+    def complete(self, rows: list[Row]) -> bool:
+        """Whether its rows have something for every condition."""
+        return all(
+            any(all(row.get(name) == value for name, value in condition.columns.items()) for row in rows)
+            for condition in self.conditions
+        )
+
     def verdicts(self, rows: list[Row]) -> dict[str, str]:
-        """Judge the experiment's own claims, by id."""
-        mine = [row for row in rows if all(row[name] == value for name, value in self.columns.items())]
-        claims = self.experiment.claims(self.settings)
-        return {claim.id: claim.judge(mine).verdict if mine else "not run" for claim in claims}
+        """Judge the experiment's own claims on its rows, by id."""
+        return {claim.id: claim.judge(rows).verdict for claim in self.experiment.claims(self.settings)}
 
 
-def variants(id_: str, settings: SensitivitySettings) -> list[Variant]:
-    """Return an experiment as chosen, and with each setting that no paper states changed in turn."""
-    experiment = find(id_)
-    base = experiment.settings().quick().changed(**settings.less.get(experiment.id, {}))
-    base = base.changed(seeds=settings.seeds, test_prompts=settings.test_prompts, engine=settings.engine)
-    found = [Variant(experiment, base)]
-    for name, mark in experiment.settings.provenance().items():
-        if isinstance(mark, Chosen) and name not in base.instead:
-            usual = getattr(base, name)
-            for other in mark.others:
-                found.append(Variant(experiment, base.changed(**{name: other}), name, _told(other, usual)))
-    return found
+class SensitivitySettings(Settings):
+    """Which experiments are run again."""
+
+    of: Annotated[
+        tuple[str, ...],
+        Field(min_length=1),
+        Different,
+        Chosen("one experiment at least for each model of each paper; after a colon, the only model of it", grid=True),
+    ] = ("M-fig2", "M-tab1", "T-fig2", "T-fig3:softmax-mlp", "T-fig3:gpt2", "T-fig5", "T-fig7", "S-fig1")
+    less: Annotated[
+        dict[str, dict[str, Any]],
+        Chosen(
+            "what differs from the quick edition: yardsticks and further models are left out; GPT-2 trains in full",
+            grid=True,
+        ),
+    ] = {
+        "M-fig2": {"yardsticks": False},
+        "M-tab1": {"models": ("deep-mamba", "deep-linear")},
+        "T-fig3:softmax-mlp": {"more_tasks": ()},
+        "T-fig3:gpt2": {"gpt2_steps": 1_600},
+    }
+    seeds: Annotated[int, Field(ge=1), Chosen("one group: the question is which way a verdict falls", grid=True)] = 8
+    test_prompts: Annotated[int, Field(ge=1), Chosen("for each seed and condition", grid=True)] = 2_000
+
+    def quick(self) -> SensitivitySettings:
+        """Return the quick edition: one experiment of each of the two larger papers, fewer prompts."""
+        fewer = tuple(part for part in self.of if part in ("M-fig2", "T-fig3:softmax-mlp")) or self.of
+        return self.changed(of=fewer, seeds=min(self.seeds, 8), test_prompts=min(self.test_prompts, 1_000))
+
+    @cached_property
+    def variants(self) -> dict[str, list[Variant]]:
+        """Each experiment as chosen, and with each setting that no paper states changed in turn."""
+        return {part: self._variants(part) for part in self.of}
+
+    def _variants(self, part: str) -> list[Variant]:
+        id_, _, model = part.partition(":")
+        experiment = find(id_)
+        usual = experiment.settings().quick()
+        usual = usual.changed(**({"models": (model,)} if model else {}), **self.less.get(part, {}))
+        usual = usual.changed(seeds=self.seeds, test_prompts=self.test_prompts, engine=self.engine)
+        first = Variant(part, experiment, usual)
+        cells = [condition.cell for condition in first.conditions]
+        found = [first]
+        for name, mark in experiment.settings.provenance().items():
+            if isinstance(mark, Chosen) and name not in usual.instead:
+                for other in mark.others:
+                    told = _told(other, getattr(usual, name))
+                    variant = Variant(part, experiment, usual.changed(**{name: other}), name, told)
+                    if [condition.cell for condition in variant.conditions] != cells:  # else it is another model's
+                        found.append(variant)
+        return found
 
 
 class Sensitivity(Experiment[SensitivitySettings]):
@@ -104,7 +133,8 @@ class Sensitivity(Experiment[SensitivitySettings]):
     reading = (
         "A column is one setting changed to another value, all others as iclab chose them; a row is a claim; the "
         "colour is its verdict. The first column is as chosen. A row of one colour depends on none of these settings. "
-        "All are run in the quick edition's conditions; three layers, GPT-2 and paper S are left out."
+        "All are run in the quick edition's conditions. A claim that these leave out has no row, and a setting that "
+        "changes nothing of what is run no column."
     )
     caption = "claims by verdict, and which verdicts differ from the ones as chosen"
     settings = SensitivitySettings
@@ -113,81 +143,93 @@ class Sensitivity(Experiment[SensitivitySettings]):
         """Every cell of every variant."""
         return [
             Condition({**condition.columns, **variant.columns}, condition.cell)
-            for id_ in settings.of
-            for variant in variants(id_, settings)
-            for condition in variant.experiment.conditions(variant.settings)
+            for variants in settings.variants.values()
+            for variant in variants
+            for condition in variant.conditions
         ]
 
     def claims(self, settings: SensitivitySettings) -> list[Claim]:
         """For each experiment: its verdicts stay."""
         return [
             Claim(
-                f"sensitivity.{id_}",
+                f"sensitivity.{part}",
                 "(iclab's question) do the claims depend on settings that the paper does not state?",
-                f"no claim of {id_} that holds as chosen fails with another value of one such setting, nor the other "
+                f"no claim of {part} that holds as chosen fails with another value of one such setting, nor the other "
                 "way round: fewer than one turns",
-                judged(lambda rows, id_=id_: _turned(rows, id_, settings), every_below, 0.5),  # type: ignore[misc]
+                judged(partial(_turned, variants=variants), every_below, 0.5),
             )
-            for id_ in settings.of
+            for part, variants in settings.variants.items()
         ]
 
     def table(self, rows: list[Row], settings: SensitivitySettings) -> list[dict[str, Any]]:
         """A line a variant."""
         lines = []
-        for id_ in settings.of:
-            usual: dict[str, str] = {}
-            for variant in variants(id_, settings):
-                found = variant.verdicts(rows)
-                usual = usual or found
+        for part, variants in settings.variants.items():
+            verdicts = _verdicts(rows, variants)
+            for variant, found in zip(variants, verdicts, strict=True):
                 counts = Counter(found.values())
-                other = [f"{claim.partition('.')[2]} {v}" for claim, v in found.items() if v != usual[claim]]
-                line = {"experiment": id_, "setting": variant.changed, "value": variant.to}
+                other = [f"{claim.partition('.')[2]} {v}" for claim, v in found.items() if v != verdicts[0][claim]]
+                line = {"experiment": part, "setting": variant.changed, "value": variant.to}
                 lines.append(line | {v: counts[v] for v in VERDICTS} | {"differs": ", ".join(other) or "–"})
         return lines
 
     def draw(self, rows: list[Row], settings: SensitivitySettings) -> Figure:
         """Draw a heat map for each experiment."""
         with mpl.rc_context(style.RC):
-            tests = {id_: variants(id_, settings) for id_ in settings.of}
-            claims = {id_: len(tests[id_][0].experiment.claims(tests[id_][0].settings)) for id_ in settings.of}
-            tall = [3.2 + 0.25 * many for many in claims.values()]  # labels below, a line a claim
+            tests = settings.variants
+            verdicts = {part: _verdicts(rows, variants) for part, variants in tests.items()}
+            tall = [3.2 + 0.25 * len(verdicts[part][0]) for part in tests]  # labels below, a line a claim
             widest = max(map(len, tests.values()))
             figure = Figure(figsize=(3.6 + 0.27 * widest, sum(tall) + 0.6), layout="constrained")
             panels = figure.subplots(len(tests), 1, squeeze=False, height_ratios=tall)
-            for (id_, mine), panel in zip(tests.items(), panels[:, 0], strict=True):
-                _heat(panel, rows, mine)
-                panel.set_title(f"{id_}  {find(id_).title}", fontweight="bold")
+            for (part, variants), panel in zip(tests.items(), panels[:, 0], strict=True):
+                _heat(panel, [variant.name for variant in variants], verdicts[part])
+                panel.set_title(f"{part}  {variants[0].experiment.title}", fontweight="bold")
             handles = [Patch(color=colour, label=verdict) for verdict, colour in VERDICTS.items()]
             figure.legend(handles=handles, loc="outside lower center", ncols=4)
             style.title(figure, self.id, self.title, rows, settings)
             return figure
 
 
-def _heat(axes: Axes, rows: list[Row], mine: list[Variant]) -> None:
-    found = [variant.verdicts(rows) for variant in mine]
-    claims = list(found[0])
-    order = list(VERDICTS)
-    numbers = np.array([[order.index(verdicts[claim]) for verdicts in found] for claim in claims])
+def _by_variant(rows: list[Row], variants: list[Variant]) -> list[list[Row]]:
+    """Each variant's own rows."""
+    found: dict[tuple[str, ...], list[Row]] = defaultdict(list)
+    for row in rows:
+        found[row["experiment"], row["changed"], row["to"]].append(row)
+    return [found[tuple(variant.columns.values())] for variant in variants]
+
+
+def _verdicts(rows: list[Row], variants: list[Variant]) -> list[dict[str, str]]:
+    """Verdicts by claim, a table for each variant; without claims about what is left out of all of them."""
+    found = [variant.verdicts(mine) for variant, mine in zip(variants, _by_variant(rows, variants), strict=True)]
+    asked = [claim for claim in found[0] if any(verdicts[claim] != "not run" for verdicts in found)] or list(found[0])
+    return [{claim: verdicts[claim] for claim in asked} for verdicts in found]
+
+
+def _heat(axes: Axes, names: list[str], verdicts: list[dict[str, str]]) -> None:
+    claims, order = list(verdicts[0]), list(VERDICTS)
+    numbers = np.array([[order.index(found[claim]) for found in verdicts] for claim in claims])
     axes.imshow(numbers, cmap=ListedColormap(list(VERDICTS.values())), vmin=0, vmax=len(order) - 1, aspect="auto")
-    axes.set_xticks(range(len(mine)), [variant.name for variant in mine], rotation=90, fontsize=8)
+    axes.set_xticks(range(len(names)), names, rotation=90, fontsize=8)
     axes.set_yticks(range(len(claims)), [claim.partition(".")[2] for claim in claims], fontsize=8)
     axes.tick_params(length=0)
-    axes.set_xticks([x - 0.5 for x in range(1, len(mine))], minor=True)
+    axes.set_xticks([x - 0.5 for x in range(1, len(names))], minor=True)
     axes.set_yticks([y - 0.5 for y in range(1, len(claims))], minor=True)
     axes.grid(which="minor", color="white", linewidth=1.2)
     axes.tick_params(which="minor", length=0)
 
 
-def _turned(rows: list[Row], id_: str, settings: SensitivitySettings) -> list[Point] | None:
-    """How many claims turn from one side to the other, a point for each variant."""
-    tests = variants(id_, settings)
-    usual = tests[0].verdicts(rows)
+def _turned(rows: list[Row], variants: list[Variant]) -> list[Point] | None:
+    """How many claims turn from one side to the other, a point for each variant; None of what is not all there."""
+    mine = _by_variant(rows, variants)
+    if not all(variant.complete(own) for variant, own in zip(variants, mine, strict=True)):
+        return None
+    usual, *others = _verdicts(rows, variants)
     decided = [claim for claim, verdict in usual.items() if verdict in ("holds", "fails")]
-    if not decided or "not run" in usual.values():  # nothing that could turn, or not all that could
+    if not decided:
         return None
     points = []
-    for variant in tests[1:]:
-        now = variant.verdicts(rows)
+    for variant, now in zip(variants[1:], others, strict=True):
         if any(now[claim] == "not run" for claim in decided):
             return None
         many = sum({usual[claim], now[claim]} == {"holds", "fails"} for claim in decided)
@@ -198,5 +240,7 @@ def _turned(rows: list[Row], id_: str, settings: SensitivitySettings) -> list[Po
 def _told(value: Any, usual: Any) -> str:
     """A value in words; of a table only what differs."""
     if isinstance(value, dict):
-        return ", ".join(f"{key} {inner:g}" for key, inner in value.items() if inner != usual.get(key))
+        return ", ".join(
+            f"{key} {_told(inner, usual.get(key))}" for key, inner in value.items() if inner != usual.get(key)
+        )
     return f"{value:g}" if isinstance(value, float) else str(value)

@@ -247,6 +247,14 @@ class MambaPaper(Settings):
 
 
 Architecture = dict[str, bool | int | float | str]
+DEEP: dict[str, Architecture] = {
+    "deep-mamba": {"residual": True, "norm": "rms", "gating": "scalar"},
+    "deep-linear": {"residual": True, "norm": "none", "divide": True, "sees": "all"},
+    "deep-softmax": {"residual": True, "norm": "rms", "sees": "context"},
+}
+"""How deep models are built: `DeepMambaPaper.architectures` says why."""
+DEEP_STEPS = {"deep-mamba": 0.02, "deep-linear": 0.1, "deep-softmax": 0.1}
+"""η of each: `DeepMambaPaper.step_sizes` says why."""
 
 PLACEMENTS = {"farthest": "FQ", "random": "R", "closest": "CQ"}
 """Where outliers stand in a test prompt: our names, and the paper's."""
@@ -262,7 +270,8 @@ class DeepMambaPaper(MambaPaper):
         Literal["random", "flip", "target"],
         Chosen(
             "the label rule of the tables. A plain vote of same-pattern examples gives the linear model's printed "
-            "numbers to three points under random labels (M-tab5); under flipped ones it would give 44 %"
+            "numbers to three points under random labels (M-tab5); under flipped ones it would give 44 %",
+            others=("flip", "target"),
         ),
     ] = "random"
     test_prompts: Annotated[
@@ -279,15 +288,24 @@ class DeepMambaPaper(MambaPaper):
             "99.3 / 99.4, without the norm 88 flat, looking back only 96 / 98 / 99. The linear model has no norm, "
             "which would not be linear: 94.9 / 94.6 / 95.1. With a norm it is 100.0 flat, better than Mamba, and so "
             "under flipped labels: the paper's contrast is one between a Mamba with a norm and a linear model without. "
-            "Without 1/l, SGD diverges at 0.001, and Adam reaches 50 %; without the residual stream nothing is learnt"
+            "Without 1/l, SGD diverges at 0.001, and Adam reaches 50 %; without the residual stream nothing is learnt",
+            others=tuple(
+                DEEP | {model: DEEP[model] | change}
+                for model, change in (
+                    ("deep-mamba", {"norm": "none"}),
+                    ("deep-mamba", {"residual": False}),
+                    ("deep-linear", {"norm": "rms"}),
+                    ("deep-linear", {"sees": "past"}),
+                )
+            ),
         ),
-    ] = {
-        "deep-mamba": {"residual": True, "norm": "rms", "gating": "scalar"},
-        "deep-linear": {"residual": True, "norm": "none", "divide": True, "sees": "all"},
-        "deep-softmax": {"residual": True, "norm": "rms", "sees": "context"},
-    }
+    ] = DEEP
     steps: Annotated[
-        int, Chosen("T. With 1000 steps of half the size Mamba gives 99.9 / 99.5 / 85.4, the linear model 94.4 flat")
+        int,
+        Chosen(
+            "T. With 1000 steps of half the size Mamba gives 99.9 / 99.5 / 85.4, the linear model 94.4 flat",
+            others=(250, 1000),
+        ),
     ] = 500
     step_sizes: Annotated[
         dict[str, float],
@@ -295,9 +313,10 @@ class DeepMambaPaper(MambaPaper):
             "plain SGD as for one layer. Mamba's accuracy at CQ after 1000 steps is 85 at 0.01, 89 at 0.02, 91 at "
             "0.03, 94 at 0.1 (FQ and R above 99.5 throughout), 84 with Adam at 0.002, decay and clipping. Nothing but "
             "the 83 the paper prints speaks for one of them; M-tab1 shows steps five times as large beside it. Linear: "
-            "57 flat at 0.01, 95 at 0.1, half of the seeds diverge at 0.3. Softmax: 99.4 at 0.1"
+            "57 flat at 0.01, 95 at 0.1, half of the seeds diverge at 0.3. Softmax: 99.4 at 0.1",
+            others=tuple(DEEP_STEPS | {"deep-mamba": a, "deep-linear": b} for a, b in ((0.01, 0.05), (0.1, 0.2))),
         ),
-    ] = {"deep-mamba": 0.02, "deep-linear": 0.1, "deep-softmax": 0.1}
+    ] = DEEP_STEPS
     cq_training: Annotated[
         bool, Disclosed("M B.1: from the middle of the training on, every prompt has its outliers closest to the query")
     ] = False
@@ -470,17 +489,19 @@ class SelectorPaper(NonlinearPaper):
 
     instead = {"label_norm": "pattern_norm, which ‖q‖ equals in S"}
 
-    dimension: Annotated[int, Chosen("d_X is not said; as in T")] = 30
+    dimension: Annotated[int, Chosen("d_X is not said; as in T", others=(60,))] = 30
     label_dimension: Annotated[int, Chosen("d_Y is not said; as in T")] = 30
-    relevant: Annotated[int, Chosen("M1 is not said; as in T")] = 6
-    irrelevant: Annotated[int, Chosen("M2 is not said; as in T, but S asks for M1 + M2 ≥ M1²")] = 24
-    pattern_norm: Annotated[float, Chosen("β = Θ(log log M1) is all S says; as in T")] = 3.0
-    context_length: Annotated[int, Chosen("l_tr is not said; as in T")] = 20
-    relevant_fraction: Annotated[float, Field(gt=0, le=1), Chosen("α is not said; as in T")] = 0.8
+    relevant: Annotated[int, Chosen("M1 is not said; as in T", others=(4, 5))] = 6
+    irrelevant: Annotated[int, Chosen("M2 is not said; as in T, but S asks for M1 + M2 ≥ M1²", others=(12,))] = 24
+    pattern_norm: Annotated[float, Chosen("β = Θ(log log M1) is all S says; as in T", others=(1.0, 2.0))] = 3.0
+    context_length: Annotated[int, Chosen("l_tr is not said; as in T", others=(10, 40))] = 20
+    relevant_fraction: Annotated[float, Field(gt=0, le=1), Chosen("α is not said; as in T", others=(0.6, 1.0))] = 0.8
     train_tasks: Annotated[TaskSet, Disclosed("M1 tasks that cover all patterns, S Lemma 1")] = Ring(steps=1)
     train_irrelevant_scale: Annotated[float, Disclosed("|κ| ≤ 1, S (3)")] = 1.0
-    attention_size: Annotated[int, Chosen("m_a, m_b > d_X + d_Y is all S says; as in T")] = 60
-    init_scale: Annotated[float, Field(gt=0, lt=0.1), Disclosed("δ ∈ (0, 0.1), S §2: which is not said")] = 0.09
+    attention_size: Annotated[int, Chosen("m_a, m_b > d_X + d_Y is all S says; as in T", others=(90,))] = 60
+    init_scale: Annotated[
+        float, Field(gt=0, lt=0.1), Chosen("δ ∈ (0, 0.1), S §2, is all S says; the nearest to T's", others=(0.05, 0.07))
+    ] = 0.09
     noise: Annotated[float, Field(ge=0), Disclosed("τ ≤ O(1/M1), S Theorem 1")] = 0.0
     signal: Annotated[float, Field(gt=0, le=1), Disclosed("λ*, S (4); λ is taken uniform on (λ*, 1)")] = 1.0
 

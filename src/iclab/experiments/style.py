@@ -27,6 +27,8 @@ NAMES |= {f"deep-{model}": name for model, name in NAMES.items()} | {
 
 DASHED: dict[str, Any] = {"color": INK, "linewidth": 0.9, "linestyle": (0, (4, 2))}
 """A yardstick: what a vote would do, a margin, a floor."""
+FLOOR: dict[str, Any] = {"color": INK, "linewidth": 1.2, "linestyle": (0, (1, 1.5))}
+"""What hardly anyone can do better than, along a curve."""
 
 RC: dict[Any, Any] = {
     "figure.dpi": 160,

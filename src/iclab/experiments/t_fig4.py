@@ -19,6 +19,7 @@ from iclab.experiments.settings import LARGEST_SUM, Chosen, Different, Disclosed
 from iclab.models import Model
 from iclab.probes import Row
 from iclab.prompts import Prompts
+from iclab.theory.contexts import lacking
 
 ICL = "ICL"
 CLEAR = 0.01
@@ -123,7 +124,8 @@ class Learners(Experiment[LearnerSettings]):
     reading = (
         "The error of T's Transformer, and of classical learners fitted afresh on the examples of every prompt, "
         "against the number of examples. Solid, scikit-learn's defaults, as the paper's presumably are; dashed, the "
-        "best setting of each for these prompts, which favours them. All see the same prompts."
+        "best setting of each for these prompts, which favours them; dotted, a guess where no example shows the "
+        "query's pattern and no error elsewhere. All see the same prompts."
     )
     settings = LearnerSettings
 
@@ -217,6 +219,8 @@ class Learners(Experiment[LearnerSettings]):
                         if name == ICL:
                             look = {"linewidth": 2.4}
                         style.curve(panel, settings.lengths, found, colour, name, **look)
+                    floor = [lacking(fraction, n) / 2 for n in settings.lengths]
+                    panel.plot(settings.lengths, floor, **style.FLOOR, label="query's pattern\nabsent, guessed")
                     panel.set_title(f"{DOMAINS[domain]}, α' = {fraction:g}", fontweight="bold")
                     panel.set_xlabel("examples in a prompt")
                     panel.set_ylabel("error")

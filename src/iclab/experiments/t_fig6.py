@@ -28,6 +28,7 @@ from iclab.experiments.experiment import Condition, Experiment, in_groups
 from iclab.experiments.rows import difference, errors, mean_text, proportion
 from iclab.experiments.settings import Chosen, Different, NonlinearPaper
 from iclab.probes import Row
+from iclab.theory.contexts import length_for
 
 SMALL = 0.01
 """The paper does not say when a model is trained. Read as: its error on unseen tasks is below this, to the end."""
@@ -233,7 +234,7 @@ class Need(Experiment[NeedSettings]):
                 found = [needed_length(rows, settings, fraction, test) for fraction in fractions]
                 style.curve(right, [1 / fraction for fraction in fractions], found, colour, TESTS[test])
             fine = np.linspace(min(fractions), max(fractions), 100)
-            asked = np.log(2 * SMALL) / np.log1p(-fine / 2)  # ½ (1 − α/2)^l = 0.01: a guess where the pattern is absent
+            asked = [length_for(fraction, 2 * SMALL) for fraction in fine]  # where it lacks, half of the guesses err
             right.plot(1 / fine, asked, **style.DASHED, label="lacking the query's pattern: 0.02")
             right.set_xlabel("1/α")
             right.set_ylabel("examples in a training prompt")

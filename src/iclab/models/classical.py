@@ -36,7 +36,7 @@ class Classical(nn.Module):
         cosine: divide every input by its length first, so that only angles count.
     """
 
-    stacks = False  # scikit-learn sees one prompt of one seed at a time
+    alone = "it works on one prompt of one seed at a time"
     group = 4
 
     def __init__(

@@ -5,8 +5,7 @@ Code name → paper:  layers 3,  heads 2.  The paper names nothing else.
     F(P) = readout · GPT2(readin · p_1, …, readin · p_l, readin · p_query)_{l + 1}
 
 Hugging Face's `GPT2Model` as it is, causal, with learnt positions, but for its embedding of words: a linear map reads
-tokens in, and another reads the last position, the query's, out. Not included: dropout, which is set to 0, and a loss
-at positions before the last.
+tokens in, and another reads the last position, the query's, out. Not included: a loss at positions before the last.
 """
 
 from __future__ import annotations
@@ -31,6 +30,7 @@ class GPT2(nn.Module):
         hidden: the width of the residual stream; a whole multiple of ``heads``.
         positions: the longest prompt it can take, the query included.
         init_scale: the standard deviation of the weights that read tokens in; by default as PyTorch draws them.
+        dropout: the share of numbers dropped in training, wherever GPT-2 drops some; its own is 0.1.
     """
 
     group = 4  # enough to keep one core busy: eight seeds then take two
@@ -44,6 +44,7 @@ class GPT2(nn.Module):
         hidden: int = 64,
         positions: int = 256,
         init_scale: float | None = None,
+        dropout: float = 0.0,
     ) -> None:
         super().__init__()
         sizes = {"layers": layers, "heads": heads, "hidden": hidden, "positions": positions}
@@ -52,6 +53,8 @@ class GPT2(nn.Module):
                 raise InputError(f"{name} = {size!r}: must be a whole number of at least 1")
         if hidden % heads:
             raise InputError(f"heads = {heads}: must divide hidden = {hidden}")
+        if not 0 <= dropout < 1:
+            raise InputError(f"dropout = {dropout}: must be at least 0 and below 1")
         from transformers import GPT2Config, GPT2Model  # takes seconds: only for who asks for it
 
         self.readin = nn.Linear(width, hidden)
@@ -59,13 +62,14 @@ class GPT2(nn.Module):
             nn.init.normal_(self.readin.weight, std=init_scale)
             nn.init.zeros_(self.readin.bias)
         words: dict[str, Any] = {"vocab_size": 1, "bos_token_id": 0, "eos_token_id": 0}  # has no place here
-        dropout: dict[str, Any] = {"resid_pdrop": 0.0, "embd_pdrop": 0.0, "attn_pdrop": 0.0}
+        drops: dict[str, Any] = dict.fromkeys(("resid_pdrop", "embd_pdrop", "attn_pdrop"), dropout)
         shape: dict[str, Any] = {"n_layer": layers, "n_head": heads, "n_embd": hidden, "n_positions": positions}
         eager: dict[str, Any] = {"attn_implementation": "eager"}  # which returns its attention
-        self.body = GPT2Model(GPT2Config(**shape, **dropout, **words, **eager))
+        self.body = GPT2Model(GPT2Config(**shape, **drops, **words, **eager))
         del self.body.wte
         self.readout = nn.Linear(hidden, 1)
         self.positions = positions
+        self.alone = "its dropout is drawn for each seed apart" if dropout else ""
 
     def forward(self, tokens: Tensor) -> Answer:
         """Answer prompts (batch, l + 1, width); the attention is the query's, averaged over heads."""
