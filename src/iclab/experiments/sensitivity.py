@@ -28,6 +28,8 @@ from iclab.probes import Interval, Row
 VERDICTS = {"holds": "#009E73", "undecided": "#E8D27A", "fails": "#D55E00", "not run": "#D9D9D9"}
 """Their colours, in the order of a heat map's numbers."""
 
+MARKS = {"fails": "x", "undecided": "o"}
+
 AS_CHOSEN = "as chosen"
 
 
@@ -132,9 +134,10 @@ class Sensitivity(Experiment[SensitivitySettings]):
     )
     reading = (
         "A column is one setting changed to another value, all others as iclab chose them; a row is a claim; the "
-        "colour is its verdict. The first column is as chosen. A row of one colour depends on none of these settings. "
-        "All are run in the quick edition's conditions. A claim that these leave out has no row, and a setting that "
-        "changes nothing of what is run no column."
+        "colour is its verdict, with a cross where it fails and a dot where it is undecided. The first column is as "
+        "chosen. A row of one colour depends on none of these settings. All are run in the quick edition's "
+        "conditions. A claim that these leave out has no row, and a setting that changes nothing of what is run no "
+        "column."
     )
     caption = "claims by verdict, and which verdicts differ from the ones as chosen"
     settings = SensitivitySettings
@@ -210,6 +213,9 @@ def _heat(axes: Axes, names: list[str], verdicts: list[dict[str, str]]) -> None:
     claims, order = list(verdicts[0]), list(VERDICTS)
     numbers = np.array([[order.index(found[claim]) for found in verdicts] for claim in claims])
     axes.imshow(numbers, cmap=ListedColormap(list(VERDICTS.values())), vmin=0, vmax=len(order) - 1, aspect="auto")
+    for verdict, mark in MARKS.items():  # for those who cannot tell the colours
+        ys, xs = np.nonzero(numbers == order.index(verdict))
+        axes.plot(xs, ys, linestyle="none", marker=mark, markersize=3.5, color="white" if mark == "x" else style.INK)
     axes.set_xticks(range(len(names)), names, rotation=90, fontsize=8)
     axes.set_yticks(range(len(claims)), [claim.partition(".")[2] for claim in claims], fontsize=8)
     axes.tick_params(length=0)

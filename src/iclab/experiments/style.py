@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
+import numpy as np
 from matplotlib import colormaps
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
@@ -27,8 +28,6 @@ NAMES |= {f"deep-{model}": name for model, name in NAMES.items()} | {
 
 DASHED: dict[str, Any] = {"color": INK, "linewidth": 0.9, "linestyle": (0, (4, 2))}
 """A yardstick: what a vote would do, a margin, a floor."""
-FLOOR: dict[str, Any] = {"color": INK, "linewidth": 1.2, "linestyle": (0, (1, 1.5))}
-"""What hardly anyone can do better than, along a curve."""
 
 RC: dict[Any, Any] = {
     "figure.dpi": 160,
@@ -89,6 +88,14 @@ def curve(
         if band:
             axes.fill_between(places, low, high, color=colour, alpha=0.2, linewidth=0)
         axes.plot(places, mean, **{"color": colour, "marker": "o", "markersize": 3.8, "label": label or None} | line)
+
+
+def floor(axes: Axes, xs: Sequence[float], value: Callable[[float], float], label: str = "") -> None:
+    """Draw what one cannot well do better than, all along the range of a curve."""
+    fine = np.linspace(min(xs), max(xs), 60)
+    axes.plot(
+        fine, [value(float(x)) for x in fine], color=INK, linewidth=1.2, linestyle=(0, (1, 1.5)), label=label or None
+    )
 
 
 BESIDE: dict[str, Any] = {"band": False, "linestyle": "dashed", "marker": ""}

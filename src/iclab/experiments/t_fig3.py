@@ -31,7 +31,7 @@ from iclab.models import Model
 from iclab.probes import Row
 from iclab.prompts import Prompts
 from iclab.prompts.tasks import Ring, TaskSet
-from iclab.theory.contexts import lacking
+from iclab.theory.contexts import guessed
 
 SMALL = 0.01
 """The paper: the error out of domain is "< 0.01 when S1 ≥ 1 and deviates from 0 when S1 < 1"."""
@@ -298,13 +298,13 @@ class Shift(Experiment[ShiftSettings]):
                             for n in settings.lengths
                         ]
                         style.curve(panel, settings.lengths, found, colour, f"α' = {fraction:g}")
-                        floor = [lacking(fraction, n) / 2 for n in settings.lengths]
-                        panel.plot(settings.lengths, floor, **style.FLOOR | {"color": colour})
-                    panel.plot([], [], **style.FLOOR, label="query's pattern absent, guessed")
+                    for fraction in settings.test_fractions:
+                        label = "pattern absent: a guess" if fraction == settings.test_fractions[-1] else ""
+                        style.floor(panel, settings.lengths, partial(guessed, fraction), label)
                     panel.set_title(name, fontweight="bold")
                     panel.set_xlabel("examples in a test prompt")
                     panel.set_ylim(bottom=0)
-                style.legend(right)
+                style.legend(right, loc="upper right", fontsize=8.5)
             style.title(figure, self.id, self.title, rows, settings)
             return figure
 

@@ -19,7 +19,7 @@ from iclab.experiments.settings import LARGEST_SUM, Chosen, Different, Disclosed
 from iclab.models import Model
 from iclab.probes import Row
 from iclab.prompts import Prompts
-from iclab.theory.contexts import lacking
+from iclab.theory.contexts import guessed
 
 ICL = "ICL"
 CLEAR = 0.01
@@ -219,8 +219,7 @@ class Learners(Experiment[LearnerSettings]):
                         if name == ICL:
                             look = {"linewidth": 2.4}
                         style.curve(panel, settings.lengths, found, colour, name, **look)
-                    floor = [lacking(fraction, n) / 2 for n in settings.lengths]
-                    panel.plot(settings.lengths, floor, **style.FLOOR, label="query's pattern\nabsent, guessed")
+                    style.floor(panel, settings.lengths, partial(guessed, fraction), "pattern absent: a guess")
                     panel.set_title(f"{DOMAINS[domain]}, α' = {fraction:g}", fontweight="bold")
                     panel.set_xlabel("examples in a prompt")
                     panel.set_ylabel("error")

@@ -88,7 +88,10 @@ def traces_of(axes: Axes, names: Names) -> list[Trace]:
     for line in axes.lines:
         if line.get_transform() == axes.transData and len(line.get_xdata()) and line.get_visible():  # type: ignore[arg-type]
             name = names.name(line) or (named.get(colour_of(line.get_color()), "") if _marked(line) else "")
-            found.append((line.get_zorder(), _curve(line, name) | names.entry(name)))
+            about_a_cell = (
+                {"hoverinfo": "skip", "hovertemplate": None} if axes.images else {}
+            )  # which tells more itself
+            found.append((line.get_zorder(), _curve(line, name) | names.entry(name) | about_a_cell))
     return [trace for _, trace in sorted(found, key=lambda pair: pair[0])]
 
 

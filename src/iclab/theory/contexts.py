@@ -5,16 +5,24 @@ from __future__ import annotations
 import math
 
 
-def lacking(fraction: float, length: int) -> float:
+def lacking(fraction: float, length: float) -> float:
     """Return the probability that no example shares the query's pattern: (1 − α/2)^l.
 
-    An example carries one of its task's two patterns with probability α, both equally likely. Whoever looks for the
-    query's pattern alone can only guess where it is absent, and errs on half of these prompts.
+    An example carries one of its task's two patterns with probability α, both equally likely.
 
     >>> round(lacking(0.8, 5), 4)
     0.0778
     """
     return (1 - fraction / 2) ** length
+
+
+def guessed(fraction: float, length: float) -> float:
+    """Return the error of whoever looks for the query's pattern alone: where it is absent, half of the guesses.
+
+    >>> round(guessed(0.8, 5), 4)
+    0.0389
+    """
+    return lacking(fraction, length) / 2
 
 
 def length_for(fraction: float, share: float) -> float:
