@@ -298,7 +298,7 @@ def _toml(path: Path) -> dict[str, Any]:
     from iclab.description import InputError
 
     try:
-        return tomllib.loads(path.read_text())
+        return tomllib.loads(path.read_text("utf-8"))
     except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
         raise InputError(f"{path}: cannot be read ({error})") from None
 

@@ -144,7 +144,7 @@ def _source_hash(obj: Any) -> str:
 
 def _with_imports(path: Path, seen: set[Path]) -> str:
     """Return a file's text and that of every module it imports, but for installed packages and Python's own."""
-    text = path.read_text()
+    text = path.read_text("utf-8")
     seen.add(path)
     names: set[str] = set()
     for node in ast.parse(text).body:  # imported whenever the file is, so the same in every process

@@ -2,7 +2,7 @@
 
 `Stacked` holds all seeds' weights in one leading dimension and runs them in one `torch.func.vmap`. Modules that
 cannot be stacked (buffers that change, random layers, in-place tricks) run seed after seed in `OneByOne`.
-Both give the same interface; `assemble` chooses and says why.
+Both have the same methods; `assemble` chooses and says why.
 """
 
 from __future__ import annotations
@@ -10,7 +10,6 @@ from __future__ import annotations
 import copy
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from typing import Protocol
 
 import torch
 from torch import Tensor, nn
@@ -24,28 +23,6 @@ Weights = dict[str, Tensor]
 """Every seed's weights by name, shape (seeds, …)."""
 
 
-class Ensemble(Protocol):
-    """Seeds of one architecture."""
-
-    def parameters(self) -> list[Tensor]:
-        """The tensors to optimise."""
-
-    def norms(self) -> Tensor:
-        """Each seed's gradient norm, (seeds,)."""
-
-    def scale_gradients(self, factor: Tensor) -> None:
-        """Multiply each seed's gradient by its factor, (seeds,)."""
-
-    def forward(self, tokens: Tensor, training: bool) -> Answer:
-        """Answer each seed's prompts (seeds, batch, l + 1, width)."""
-
-    def weights(self) -> Weights:
-        """Return a copy of every seed's weights, on the CPU."""
-
-    def keep(self, seeds: Sequence[int], optimizer: torch.optim.Optimizer) -> None:
-        """Drop all seeds but these from the ensemble and from the optimiser's memory."""
-
-
 class Stacked:
     """Seeds stacked in one leading dimension."""
 
@@ -56,18 +33,22 @@ class Stacked:
         self._skeleton = modules[0]  # only its code is used
 
     def parameters(self) -> list[Tensor]:
+        """The tensors to optimise."""
         return list(self._parameters.values())
 
     def norms(self) -> Tensor:
+        """Each seed's gradient norm, (seeds,)."""
         squares = [p.grad.flatten(1).square().sum(1) for p in self.parameters() if p.grad is not None]
         return torch.stack(squares).sum(0).sqrt()
 
     def scale_gradients(self, factor: Tensor) -> None:
+        """Multiply each seed's gradient by its factor, (seeds,)."""
         for p in self.parameters():
             if p.grad is not None:
                 p.grad.mul_(factor.view(-1, *[1] * (p.dim() - 1)))
 
     def forward(self, tokens: Tensor, training: bool) -> Answer:
+        """Answer each seed's prompts (seeds, batch, l + 1, width)."""
         self._skeleton.train(training)
 
         def one(parameters: Weights, buffers: Weights, prompts: Tensor) -> dict[str, Tensor]:
@@ -83,9 +64,12 @@ class Stacked:
         return answer
 
     def weights(self) -> Weights:
+        """Return a copy of every seed's weights, on the CPU."""
         return {name: value.detach().cpu().clone() for name, value in (self._parameters | self._buffers).items()}
 
     def keep(self, seeds: Sequence[int], optimizer: torch.optim.Optimizer) -> None:
+        """Drop all seeds but these from the ensemble and from the optimiser's memory."""
+
         def rows(value: Tensor) -> Tensor:
             return value[torch.as_tensor(seeds, dtype=torch.long, device=value.device)].clone()
 
@@ -180,9 +164,9 @@ def _default_dtype(dtype: torch.dtype) -> Iterator[None]:
 def assemble(modules: Sequence[nn.Module], seeds: Sequence[int], example: Tensor) -> tuple[Stacked | OneByOne, str]:
     """Stack the modules if `torch.func` can, else run them one by one; the text says why they are not stacked."""
     _check_shape(modules[0], example[0])
-    if alone := getattr(modules[0], "alone", ""):
-        return OneByOne(modules, seeds), alone
     ours = type(modules[0]).__module__.startswith("iclab.")  # whose buffers never change
+    if ours and (alone := getattr(modules[0], "alone", "")):
+        return OneByOne(modules, seeds), str(alone)
     if list(modules[0].buffers()) and not ours:
         return OneByOne(modules, seeds), "it has buffers, which may change while it runs"
     stacked = Stacked(modules)

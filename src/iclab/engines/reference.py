@@ -64,7 +64,7 @@ def _train(training: Training, seeds: tuple[int, ...], report: Report, tell: Cal
     snapshots: dict[int, Weights] = {}
 
     for step in range(recipe.steps + 1):
-        if step in recipe.kept:
+        if step in recipe.kept and alive:
             snapshots[step] = _scatter(ensemble.weights(), alive, len(seeds))
         if step == recipe.steps or not alive:
             break

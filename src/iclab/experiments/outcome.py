@@ -92,11 +92,13 @@ class Outcome:
                 for kind, metadata in _METADATA.items():
                     self.figure.savefig(folder / f"{self.experiment.id}.{kind}", metadata=metadata)
             _write_csv(folder / "table.csv", self.table)
-            (folder / "table.tex").write_text(latex(self.table, f"{self.experiment.id}: {self.experiment.title}"))
+            (folder / "table.tex").write_text(
+                latex(self.table, f"{self.experiment.id}: {self.experiment.title}"), "utf-8"
+            )
             _write_csv(folder / "rows.csv", self.rows)
             pq.write_table(_arrow(self.rows), folder / "rows.parquet")
             about = {"settings": self.settings.model_dump(mode="json"), "claims": self.claims}
-            (folder / "claims.json").write_text(json.dumps(about, indent=1, ensure_ascii=False) + "\n")
+            (folder / "claims.json").write_text(json.dumps(about, indent=1, ensure_ascii=False) + "\n", "utf-8")
         except OSError as error:
             raise InputError(f"out = {out}: cannot be written ({error.strerror})") from None
         return folder / f"{self.experiment.id}.png"
@@ -115,7 +117,7 @@ def _arrow(rows: list[Row]) -> pa.Table:
 
 
 def _write_csv(path: Path, lines: list[dict[str, Any]]) -> None:
-    with path.open("w", newline="") as file:
+    with path.open("w", newline="", encoding="utf-8") as file:
         writer = csv.DictWriter(file, list(dict.fromkeys(name for line in lines for name in line)))
         writer.writeheader()
         writer.writerows(lines)

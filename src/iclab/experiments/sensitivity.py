@@ -7,6 +7,7 @@ own claims are judged on what comes out. Nothing here knows what the experiments
 from __future__ import annotations
 
 from collections import Counter, defaultdict
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property, partial
 from typing import Annotated, Any
@@ -17,7 +18,7 @@ from matplotlib.axes import Axes
 from matplotlib.colors import ListedColormap
 from matplotlib.figure import Figure
 from matplotlib.patches import Patch
-from pydantic import Field
+from pydantic import Field, model_validator
 
 from iclab.experiments import style
 from iclab.experiments.claims import Claim, Point, every_below, judged
@@ -25,10 +26,8 @@ from iclab.experiments.experiment import Condition, Experiment, find
 from iclab.experiments.settings import Chosen, Different, Settings
 from iclab.probes import Interval, Row
 
-VERDICTS = {"holds": "#009E73", "undecided": "#E8D27A", "fails": "#D55E00", "not run": "#D9D9D9"}
-"""Their colours, in the order of a heat map's numbers."""
-
 MARKS = {"fails": "x", "undecided": "o"}
+"""What a heat map shows in a cell for those who cannot tell its colours."""
 
 AS_CHOSEN = "as chosen"
 
@@ -59,11 +58,12 @@ class Variant:
         return self.experiment.conditions(self.settings)
 
     def complete(self, rows: list[Row]) -> bool:
-        """Whether its rows have something for every condition."""
-        return all(
-            any(all(row.get(name) == value for name, value in condition.columns.items()) for row in rows)
-            for condition in self.conditions
-        )
+        """Whether its rows have every seed of every condition."""
+
+        def seeds(columns: Mapping[str, Any]) -> set[int]:
+            return {row["seed"] for row in rows if all(row.get(name) == value for name, value in columns.items())}
+
+        return all(len(seeds(condition.columns)) == self.settings.seeds for condition in self.conditions)
 
     def verdicts(self, rows: list[Row]) -> dict[str, str]:
         """Judge the experiment's own claims on its rows, by id."""
@@ -77,7 +77,7 @@ class SensitivitySettings(Settings):
         tuple[str, ...],
         Field(min_length=1),
         Different,
-        Chosen("one experiment at least for each model of each paper; after a colon, the only model of it", grid=True),
+        Chosen("the main experiments of each paper; after a colon, the only model of one that is run", grid=True),
     ] = ("M-fig2", "M-tab1", "T-fig2", "T-fig3:softmax-mlp", "T-fig3:gpt2", "T-fig5", "T-fig7", "S-fig1")
     less: Annotated[
         dict[str, dict[str, Any]],
@@ -98,6 +98,14 @@ class SensitivitySettings(Settings):
         """Return the quick edition: one experiment of each of the two larger papers, fewer prompts."""
         fewer = tuple(part for part in self.of if part in ("M-fig2", "T-fig3:softmax-mlp")) or self.of
         return self.changed(of=fewer, seeds=min(self.seeds, 8), test_prompts=min(self.test_prompts, 1_000))
+
+    @model_validator(mode="after")
+    def _known(self) -> SensitivitySettings:
+        for part in self.of:
+            find(part.partition(":")[0])
+        if strange := set(self.less) - {*self.of, *type(self).model_fields["less"].default}:
+            raise ValueError(f"less = {', '.join(sorted(strange))}: must be one of {', '.join(self.of)}")
+        return self
 
     @cached_property
     def variants(self) -> dict[str, list[Variant]]:
@@ -135,9 +143,9 @@ class Sensitivity(Experiment[SensitivitySettings]):
     reading = (
         "A column is one setting changed to another value, all others as iclab chose them; a row is a claim; the "
         "colour is its verdict, with a cross where it fails and a dot where it is undecided. The first column is as "
-        "chosen. A row of one colour depends on none of these settings. All are run in the quick edition's "
-        "conditions. A claim that these leave out has no row, and a setting that changes nothing of what is run no "
-        "column."
+        "chosen. A row of one colour depends on none of these settings. Experiments are as in the quick edition, "
+        "but GPT-2 trains in full. A claim that this leaves out has no row, and a setting that changes nothing of "
+        "what is run no column."
     )
     caption = "claims by verdict, and which verdicts differ from the ones as chosen"
     settings = SensitivitySettings
@@ -159,9 +167,9 @@ class Sensitivity(Experiment[SensitivitySettings]):
                 "(iclab's question) do the claims depend on settings that the paper does not state?",
                 f"no claim of {part} that holds as chosen fails with another value of one such setting, nor the other "
                 "way round: fewer than one turns",
-                judged(partial(_turned, variants=variants), every_below, 0.5),
+                judged(partial(_turned, settings=settings, part=part), every_below, 0.5),
             )
-            for part, variants in settings.variants.items()
+            for part in settings.of
         ]
 
     def table(self, rows: list[Row], settings: SensitivitySettings) -> list[dict[str, Any]]:
@@ -173,7 +181,7 @@ class Sensitivity(Experiment[SensitivitySettings]):
                 counts = Counter(found.values())
                 other = [f"{claim.partition('.')[2]} {v}" for claim, v in found.items() if v != verdicts[0][claim]]
                 line = {"experiment": part, "setting": variant.changed, "value": variant.to}
-                lines.append(line | {v: counts[v] for v in VERDICTS} | {"differs": ", ".join(other) or "–"})
+                lines.append(line | {v: counts[v] for v in style.VERDICTS} | {"differs": ", ".join(other) or "–"})
         return lines
 
     def draw(self, rows: list[Row], settings: SensitivitySettings) -> Figure:
@@ -188,7 +196,7 @@ class Sensitivity(Experiment[SensitivitySettings]):
             for (part, variants), panel in zip(tests.items(), panels[:, 0], strict=True):
                 _heat(panel, [variant.name for variant in variants], verdicts[part])
                 panel.set_title(f"{part}  {variants[0].experiment.title}", fontweight="bold")
-            handles = [Patch(color=colour, label=verdict) for verdict, colour in VERDICTS.items()]
+            handles = [Patch(color=colour, label=verdict) for verdict, colour in style.VERDICTS.items()]
             figure.legend(handles=handles, loc="outside lower center", ncols=4)
             style.title(figure, self.id, self.title, rows, settings)
             return figure
@@ -210,10 +218,10 @@ def _verdicts(rows: list[Row], variants: list[Variant]) -> list[dict[str, str]]:
 
 
 def _heat(axes: Axes, names: list[str], verdicts: list[dict[str, str]]) -> None:
-    claims, order = list(verdicts[0]), list(VERDICTS)
+    claims, order = list(verdicts[0]), list(style.VERDICTS)
     numbers = np.array([[order.index(found[claim]) for found in verdicts] for claim in claims])
-    axes.imshow(numbers, cmap=ListedColormap(list(VERDICTS.values())), vmin=0, vmax=len(order) - 1, aspect="auto")
-    for verdict, mark in MARKS.items():  # for those who cannot tell the colours
+    axes.imshow(numbers, cmap=ListedColormap(list(style.VERDICTS.values())), vmin=0, vmax=len(order) - 1, aspect="auto")
+    for verdict, mark in MARKS.items():
         ys, xs = np.nonzero(numbers == order.index(verdict))
         axes.plot(xs, ys, linestyle="none", marker=mark, markersize=3.5, color="white" if mark == "x" else style.INK)
     axes.set_xticks(range(len(names)), names, rotation=90, fontsize=8)
@@ -225,8 +233,11 @@ def _heat(axes: Axes, names: list[str], verdicts: list[dict[str, str]]) -> None:
     axes.tick_params(which="minor", length=0)
 
 
-def _turned(rows: list[Row], variants: list[Variant]) -> list[Point] | None:
+def _turned(rows: list[Row], settings: SensitivitySettings, part: str) -> list[Point] | None:
     """How many claims turn from one side to the other, a point for each variant; None of what is not all there."""
+    if not rows:
+        return None
+    variants = settings.variants[part]
     mine = _by_variant(rows, variants)
     if not all(variant.complete(own) for variant, own in zip(variants, mine, strict=True)):
         return None

@@ -489,7 +489,7 @@ class SelectorPaper(NonlinearPaper):
 
     instead = {"label_norm": "pattern_norm, which ‖q‖ equals in S"}
 
-    dimension: Annotated[int, Chosen("d_X is not said; as in T", others=(60,))] = 30
+    dimension: Annotated[int, Chosen("d_X is not said; as in T")] = 30
     label_dimension: Annotated[int, Chosen("d_Y is not said; as in T")] = 30
     relevant: Annotated[int, Chosen("M1 is not said; as in T", others=(4, 5))] = 6
     irrelevant: Annotated[int, Chosen("M2 is not said; as in T, but S asks for M1 + M2 ≥ M1²", others=(12,))] = 24

@@ -26,6 +26,9 @@ NAMES |= {f"deep-{model}": name for model, name in NAMES.items()} | {
     "gpt2": "GPT-2",
 }
 
+VERDICTS = {"holds": "#009E73", "undecided": "#E8D27A", "fails": "#D55E00", "not run": "#D9D9D9"}
+"""Their colours, from good to nothing."""
+
 DASHED: dict[str, Any] = {"color": INK, "linewidth": 0.9, "linestyle": (0, (4, 2))}
 """A yardstick: what a vote would do, a margin, a floor."""
 

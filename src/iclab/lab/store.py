@@ -49,7 +49,7 @@ class Store:
             raise InputError(f"store = {self.path}: is a file; must be a directory")
         if marker.exists():
             try:
-                found = json.loads(marker.read_text())["format"]
+                found = json.loads(marker.read_text("utf-8"))["format"]
             except (ValueError, KeyError, TypeError, OSError) as error:
                 raise InputError(f"store = {self.path}: store.json cannot be read ({error})") from None
             if found != FORMAT:
@@ -66,7 +66,7 @@ class Store:
             marker = self.path / "store.json"
             if not marker.exists():
                 temporary = self._partial / f"{_writer()}-store.json"
-                temporary.write_text(json.dumps({"format": FORMAT, "made by": f"iclab {__version__}"}) + "\n")
+                temporary.write_text(json.dumps({"format": FORMAT, "made by": f"iclab {__version__}"}) + "\n", "utf-8")
                 temporary.replace(marker)
         except OSError as error:
             raise InputError(f"store = {self.path}: cannot be written ({error.strerror})") from None
@@ -133,7 +133,7 @@ class Store:
                         "machine": platform.platform(),
                     },
                 }
-                (temporary / "entry.json").write_text(json.dumps(about, indent=1, ensure_ascii=False) + "\n")
+                (temporary / "entry.json").write_text(json.dumps(about, indent=1, ensure_ascii=False) + "\n", "utf-8")
                 temporary.chmod(0o755)
                 for file in temporary.iterdir():
                     with file.open("rb") as handle:
@@ -154,7 +154,7 @@ class Store:
         """When the cell was finished, how long it took, by what it was made, and checksums of its data."""
         path = self.entry(cell) / "entry.json"
         try:
-            about = json.loads(path.read_text())
+            about = json.loads(path.read_text("utf-8"))
             return {
                 "sha256": dict(about["sha256"]),
                 "seconds": float(about["seconds"]),

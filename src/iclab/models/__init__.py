@@ -6,6 +6,7 @@ import inspect
 import math
 from typing import Annotated, Any
 
+import torch
 from pydantic import Field, ValidationInfo, field_validator
 from torch import nn
 
@@ -93,7 +94,8 @@ class Model(Description):
             heads = defaults.get("heads")
             width = 1 + heads if isinstance(heads, int) and heads > 0 else 4  # a size that any options fit
             try:
-                MODELS[info.data["name"]](width=width, **defaults)
+                with torch.random.fork_rng(devices=[]):  # a description takes no random numbers from anyone
+                    MODELS[info.data["name"]](width=width, **defaults)
             except (TypeError, RuntimeError) as error:
                 raise ValueError(f"model.options = {options}: {str(error).splitlines()[0]}") from None
         return defaults

@@ -145,7 +145,8 @@ def _sum_active(before, signs, output):  # type: ignore[no-untyped-def]
         for b in range(before.shape[1]):
             total = before.dtype.type(0)
             for n in range(before.shape[2]):
-                total += signs[s, n] * before[s, b, n] * before.dtype.type(before[s, b, n] > 0)
+                active = before[s, b, n]
+                total += signs[s, n] * (before.dtype.type(0) if active <= 0 else active)  # NaN stays NaN
             output[s, b, 0] = total
 
 

@@ -97,6 +97,13 @@ def unmeasurable(training: Training, probe: str, pruning: Pruning | None, count:
     name, models = training.model.name, PROBES[probe].models
     if isinstance(name, str) and models and name not in models:
         return f"probe = {probe}: looks at what {name} does not have; {', '.join(models)} do"
+    if probe == "parts" and isinstance(name, str):
+        width, size = (
+            training.prompts.patterns.dimension + training.prompts.label_width,
+            training.model.options["value_size"],
+        )
+        if size is not None and size < width:
+            return f"probe = parts: needs value_size of at least {width}, the length of a token, not {size}"
     if probe == "tokens" and count > FEW:
         return f"probe = tokens: keeps examples one by one, of at most {FEW} prompts, not {count}"
     if isinstance(name, str) and pruning is not None and name not in _MLP:

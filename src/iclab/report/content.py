@@ -22,8 +22,6 @@ PAPERS = {
     "": "Beyond the papers",
 }
 
-VERDICTS = ("holds", "fails", "undecided", "not run")
-
 
 @dataclass(frozen=True)
 class Setting:

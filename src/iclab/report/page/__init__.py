@@ -7,7 +7,7 @@ import json
 from collections.abc import Callable, Mapping
 from importlib.resources import files
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args
 
 import jinja2
 from markdown_it import MarkdownIt
@@ -15,9 +15,10 @@ from markupsafe import Markup
 from plotly.offline import get_plotlyjs
 
 from iclab.description import InputError
+from iclab.experiments.claims import Verdict
 from iclab.experiments.outcome import Outcome
 from iclab.lab import Store
-from iclab.report.content import PAPERS, VERDICTS, Content, collect, model_name
+from iclab.report.content import PAPERS, Content, collect, model_name
 from iclab.report.interactive import interactive
 
 
@@ -54,7 +55,7 @@ def render(content: Content) -> str:
     return template.render(
         content=content,
         papers=PAPERS,
-        verdicts=VERDICTS,
+        verdicts=get_args(Verdict),
         models=sorted({model for section in content.sections for model in section.models}),
         heights={id_: figure["layout"]["height"] for id_, figure in figures.items()},
         choices=Markup(_markdown((room / "choices.md").read_text(encoding="utf-8"))),
