@@ -90,6 +90,7 @@ def _experiments(options: argparse.Namespace) -> None:
                 "id": experiment.id,
                 "title": experiment.title,
                 "paper": experiment.paper,
+                "evidence": settings.evidence,
                 "claims": [
                     {"id": c.id, "paper": c.paper, "predicate": c.predicate} for c in experiment.claims(settings)
                 ],
@@ -198,6 +199,8 @@ def _reproduce(options: argparse.Namespace) -> None:
 
 def _report(options: argparse.Namespace) -> None:
     page, content = _write_report(options.store, Path(options.out))
+    if not content.cells:
+        print(f"iclab: store = {options.store}: holds nothing yet", file=sys.stderr)
     if options.json:
         print(json.dumps({"report": str(page), "claims": dict(content.verdicts)}, ensure_ascii=False))
         return
@@ -219,8 +222,10 @@ def _write_report(store: str, out: Path, outcomes: Iterable[Outcome] = ()) -> tu
 
 def _tell_report(page: Path, content: Content) -> None:
     """Say how the claims fare, and where the page is."""
-    counts = ", ".join(f"{many} {verdict}" for verdict, many in sorted(content.verdicts.items()))
-    print(f"{len(content.board)} claims: {counts}")
+    for ours, whose in ((False, "claims of the papers"), (True, "questions of iclab's own")):
+        counts = content.counted(ours=ours)
+        told = ", ".join(f"{many} {verdict}" for verdict, many in sorted(counts.items()))
+        print(f"{counts.total()} {whose}: {told}")
     print(f"open {page.resolve()}")
 
 

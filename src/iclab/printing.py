@@ -50,6 +50,8 @@ def print_experiments(listed: list[dict[str, Any]], brief: bool = False) -> None
                 if setting["disclosed"] == disclosed:
                     settings.add_row(setting["name"], Text(str(setting["value"])), Text(setting["why"]))
             console.print()
+            if experiment["evidence"] and not disclosed:
+                console.print(Text(experiment["evidence"], style="dim"))
             console.print(settings)
         console.print()
 
@@ -76,11 +78,12 @@ def print_outcome(outcome: Outcome) -> None:
 
 def print_verdicts(claims: list[dict[str, Any]]) -> None:
     """Print a line a claim."""
+    from iclab.experiments.claims import in_figures
+
     console = _console()
     table = _table("claim", "verdict", "measured", "95 % interval", "where", "tested as")
     for claim in claims:
-        measured = "" if claim["measured"] is None else f"{claim['measured']:.4f}"
-        interval = "" if claim["low"] is None else f"[{claim['low']:.4f}, {claim['high']:.4f}]"
+        measured, interval = in_figures(claim)
         verdict = Text(claim["verdict"], style=_VERDICT_STYLE[claim["verdict"]])
         table.add_row(claim["id"], verdict, measured, interval, claim["where"], claim["predicate"])
     console.print(table)

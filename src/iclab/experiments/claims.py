@@ -46,6 +46,11 @@ class Claim:
     """What exactly is tested."""
     judge: Judge
 
+    @property
+    def ours(self) -> bool:
+        """Whether it is iclab's question, not the paper's claim; its words say so."""
+        return "iclab's" in self.paper
+
     def verdict(self, rows: list[Row]) -> dict[str, Any]:
         """Judge, as one record."""
         found = self.judge(rows)
@@ -58,12 +63,29 @@ class Claim:
             "where": found.where,
             "paper": self.paper,
             "predicate": self.predicate,
+            "ours": self.ours,
             "points": [
                 {"value": p.value, "low": _finite(p.interval.low), "high": _finite(p.interval.high), "where": p.where}
                 for p in found.points
             ],
             "margins": list(found.margins),
         }
+
+
+def number(value: float) -> str:
+    """A number to four decimals, or fewer digits where it is large."""
+    text = f"{value:.4f}" if abs(value) < 10 else f"{value:.4g}"
+    return text.removeprefix("-") if float(text) == 0 else text.replace("-", "−")
+
+
+def in_figures(record: dict[str, Any]) -> tuple[str, str]:
+    """What a claim rests on and its interval, as people read them; a count has none."""
+    value, low, high = (record[name] for name in ("measured", "low", "high"))
+    if value is None:
+        return "", ""
+    if value == low == high and value == int(value) != 0:
+        return f"{value:g}", ""
+    return number(value), "" if low is None or high is None else f"[{number(low)}, {number(high)}]"
 
 
 def _finite(value: float) -> float | None:

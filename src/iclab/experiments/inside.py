@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from functools import partial
 from typing import Annotated, Any, Literal
 
@@ -13,7 +14,7 @@ from pydantic import Field
 
 from iclab.engines import Training
 from iclab.experiments import style
-from iclab.experiments.claims import BySeed, Claim, every_above, every_below, judged, mean_point
+from iclab.experiments.claims import BySeed, Claim, Point, every_above, every_below, judged, mean_point
 from iclab.experiments.experiment import Condition, Experiment, in_groups
 from iclab.experiments.settings import Chosen, Different, Disclosed, MambaPaper
 from iclab.probes import Row
@@ -104,22 +105,23 @@ class Inside(Experiment[InsideSettings]):
         shown = f"α = {settings.outlier_fraction:g}, labels {settings.outlier_labels}"
         rule = f"over all prompts of a seed, mean over seeds, {shown}"
         least = settings.outlier_fraction / 2
+
+        def points(model: str) -> Callable[[list[Row]], list[Point] | None]:
+            share = partial(_share, settings=settings, model=model)
+            return mean_point(settings.seeds, share, fate="diverged or have no vote")
+
         tests = {
             "mamba": Claim(
                 "inside.mamba.silenced",
                 "Mamba selects against outliers",
                 f"share of outliers in Σ |vote| < {SHARE} after training; {rule}",
-                judged(
-                    mean_point(settings.seeds, partial(_share, settings=settings, model="mamba")), every_below, SHARE
-                ),
+                judged(points("mamba"), every_below, SHARE),
             ),
             "linear": Claim(
                 "inside.linear.counted",
                 "the linear Transformer weighs outliers like others",
                 f"share of outliers in Σ |vote| > {least:g}, half of what they are, after training; {rule}",
-                judged(
-                    mean_point(settings.seeds, partial(_share, settings=settings, model="linear")), every_above, least
-                ),
+                judged(points("linear"), every_above, least),
             ),
         }
         return [tests[model] for model in settings.models]
@@ -147,7 +149,11 @@ class Inside(Experiment[InsideSettings]):
                         "is": "right" if right else "wrong",
                     }
                 )
-        return lines or [{"prompt": "–", "model": "every seed shown has diverged"}]
+        if not lines:
+            lost = any(row["diverged"] for row in rows if row["seed"] == SEED and row["step"] == settings.steps)
+            names = ("model", "query's label", "outliers", "votes of clean examples", "of outliers", "answer")
+            lines = [{"prompt": "–"} | dict.fromkeys(names, "–") | {"is": "diverged" if lost else "not run"}]
+        return lines
 
     def draw(self, rows: list[Row], settings: InsideSettings) -> Figure:
         """Draw the first prompt after training: what each example adds to the answer."""
@@ -156,8 +162,9 @@ class Inside(Experiment[InsideSettings]):
             panels = figure.subplots(len(settings.models), 1, squeeze=False, sharex=True)[:, 0]
             for model, panel in zip(settings.models, panels, strict=True):
                 style.grid(panel)
-                _votes(panel, _shown(rows).get((model, settings.steps, 0), []), style.COLOURS[model])
-                panel.set_title(style.NAMES[model], fontweight="bold")
+                tokens = _shown(rows).get((model, settings.steps, 0), [])
+                _votes(panel, tokens, style.COLOURS[model])
+                panel.set_title(f"{style.NAMES[model]}{_answered(tokens)}", fontweight="bold")
                 panel.set_ylabel("vote for the label")
             panels[-1].set_xlabel("example, the nearest to the query on the right")
             handles = [
@@ -170,22 +177,23 @@ class Inside(Experiment[InsideSettings]):
 
     def steps(self, rows: list[Row], settings: InsideSettings) -> dict[str, Any] | None:
         """Everything about the shown prompts, for the page."""
-        found, first = _shown(rows), settings.models[0]
+        found = _shown(rows)
+        names = [m for m in settings.models if all((m, step, 0) in found for step in settings.times)]
+        if not names:
+            return None
         prompts: list[dict[str, Any]] = []
-        views: dict[str, list[list[dict[str, Any]]]] = {model: [] for model in settings.models}
+        views: dict[str, list[list[dict[str, Any]]]] = {model: [] for model in names}
         for prompt in range(min(settings.shown, settings.test_prompts)):
-            if any((model, step, prompt) not in found for model in settings.models for step in settings.times):
-                continue
-            tokens = found[first, settings.times[0], prompt]
+            tokens = found[names[0], settings.times[0], prompt]
             wrong = sum(t["label"] != t["true_label"] for t in tokens)
             named = f"prompt {prompt + 1}: {sum(t['outlier'] for t in tokens)} outliers, {wrong} wrong labels"
             facts = ("same", "outlier", "label", "true_label")
             about = {"name": named, "target": tokens[0]["target"]}
             prompts.append(about | {"tokens": [{name: t[name] for name in facts} for t in tokens]})
-            for model in settings.models:
+            for model in names:
                 views[model].append([_view(found[model, step, prompt]) for step in settings.times])
-        models = [{"name": style.NAMES[m], "colour": style.COLOURS[m], "views": views[m]} for m in settings.models]
-        return {"prompts": prompts, "steps": settings.times, "models": models} if prompts else None
+        models = [{"name": style.NAMES[m], "colour": style.COLOURS[m], "views": views[m]} for m in names]
+        return {"prompts": prompts, "steps": settings.times, "models": models}
 
 
 def _shown(rows: list[Row]) -> dict[tuple[str, int, int], list[Row]]:
@@ -211,13 +219,17 @@ def _votes(axes: Axes, tokens: list[Row], colour: str) -> None:
     out = [t for t in tokens if t["outlier"]]
     axes.plot([t["place"] for t in out], [t["vote"] for t in out], "x", color=style.INK, markersize=5)
     axes.axhline(0, color=style.FAINT, linewidth=0.8)
+
+
+def _answered(tokens: list[Row]) -> str:
+    if not tokens:
+        return ""
     answer, target = tokens[0]["output"], tokens[0]["target"]
-    text = f"the answer: {answer:+.2f}, {'right' if answer * target > 0 else 'wrong'}"
-    axes.annotate(text, (0.01, 0.93), xycoords="axes fraction", fontsize=9, va="top")
+    return f": {answer:+.2f}, {'right' if answer * target > 0 else 'wrong'}".replace("-", "−")
 
 
 def _share(rows: list[Row], settings: InsideSettings, model: str) -> BySeed:
-    """Each seed's share of outliers in the sum of all |votes| after training; None where it diverged."""
+    """Each seed's share of outliers in the sum of all |votes| after training; None where it diverged, or casts none."""
     found: BySeed = {}
     sums: dict[int, list[float]] = {}
     for row in rows:

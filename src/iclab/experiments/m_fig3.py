@@ -64,7 +64,7 @@ class AttentionOverTraining(Experiment[AttentionSettings]):
                 Claim(
                     f"{self.id}.same-larger.layer{layer}",
                     "the sum of attention on examples that share the query's pattern is significantly larger",
-                    "after training: same > 2 × other, and same > 0, over seeds",
+                    "same − 2 × other > 0 after training, other counted as 0 where it is negative, mean over seeds",
                     judged(mean_point(n, partial(_excess, layer=layer, step=settings.steps)), every_above, 0.0),
                 ),
                 Claim(

@@ -64,12 +64,6 @@ class Outcome:
                     return cls.of(experiment, edition, store)
         return None
 
-    @property
-    def quick(self) -> bool:
-        """Whether this is the quick edition."""
-        usual = type(self.settings)()
-        return self.settings == usual.quick() != usual
-
     @cached_property
     def table(self) -> list[dict[str, Any]]:
         """The lines a person reads."""
@@ -83,9 +77,15 @@ class Outcome:
         figure.set_layout_engine("none")
         return figure
 
+    @property
+    def folder(self) -> str:
+        """The name of its folder: the experiment's id, or for settings of one's own a name that is theirs alone."""
+        own = self.settings.unusual() and self.settings.edition == "other"
+        return f"{self.experiment.id}-{self.settings.digest()[:6]}" if own else self.experiment.id
+
     def write(self, out: Path) -> Path:
         """Write figure, table, rows and verdicts below ``out``; return the figure to open."""
-        folder = out / self.experiment.id
+        folder = out / self.folder
         try:
             folder.mkdir(parents=True, exist_ok=True)
             with mpl.rc_context(style.RC):

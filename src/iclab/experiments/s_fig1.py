@@ -138,7 +138,7 @@ class Selector(Experiment[SelectorSettings]):
             Claim(
                 "S-fig1.relevant",
                 "‖W_Q µ‖, ‖W_K µ‖ ≥ Θ(√log M) after training (Proposition 1)",
-                f"both means over patterns > √log M = {promoted:.2f}, for {said}",
+                f"both means over patterns > √log M = {promoted:.2f}, with constant 1, for {said}",
                 judged(together(*(all_kinds(n, kind="relevant") for n in norms.values())), every_above, promoted),
             ),
             Claim(

@@ -164,9 +164,9 @@ class Sensitivity(Experiment[SensitivitySettings]):
         return [
             Claim(
                 f"sensitivity.{part}",
-                "(iclab's question) do the claims depend on settings that the paper does not state?",
-                f"no claim of {part} that holds as chosen fails with another value of one such setting, nor the other "
-                "way round: fewer than one turns",
+                f"(iclab's) the claims of {part} do not depend on settings that the paper does not state",
+                "with every other value of one such setting, no claim turns from holds to fails or back; the number is "
+                "how many do",
                 judged(partial(_turned, settings=settings, part=part), every_below, 0.5),
             )
             for part in settings.of
@@ -223,7 +223,7 @@ def _heat(axes: Axes, names: list[str], verdicts: list[dict[str, str]]) -> None:
     axes.imshow(numbers, cmap=ListedColormap(list(style.VERDICTS.values())), vmin=0, vmax=len(order) - 1, aspect="auto")
     for verdict, mark in MARKS.items():
         ys, xs = np.nonzero(numbers == order.index(verdict))
-        axes.plot(xs, ys, linestyle="none", marker=mark, markersize=3.5, color="white" if mark == "x" else style.INK)
+        axes.plot(xs, ys, linestyle="none", marker=mark, markersize=3.5, color="white" if mark == "x" else "#333333")
     axes.set_xticks(range(len(names)), names, rotation=90, fontsize=8)
     axes.set_yticks(range(len(claims)), [claim.partition(".")[2] for claim in claims], fontsize=8)
     axes.tick_params(length=0)

@@ -93,12 +93,15 @@ def curve(
         axes.plot(places, mean, **{"color": colour, "marker": "o", "markersize": 3.8, "label": label or None} | line)
 
 
-def floor(axes: Axes, xs: Sequence[float], value: Callable[[float], float], label: str = "") -> None:
+FLOOR: dict[str, Any] = {"linewidth": 1.2, "linestyle": (0, (1, 1.5))}
+
+
+def floor(
+    axes: Axes, xs: Sequence[float], value: Callable[[float], float], colour: Any, label: str | None = None
+) -> None:
     """Draw what one cannot well do better than, all along the range of a curve."""
     fine = np.linspace(min(xs), max(xs), 60)
-    axes.plot(
-        fine, [value(float(x)) for x in fine], color=INK, linewidth=1.2, linestyle=(0, (1, 1.5)), label=label or None
-    )
+    axes.plot(fine, [value(float(x)) for x in fine], color=colour, label=label, **FLOOR)
 
 
 BESIDE: dict[str, Any] = {"band": False, "linestyle": "dashed", "marker": ""}

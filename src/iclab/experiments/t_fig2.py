@@ -129,13 +129,13 @@ class Mechanism(Experiment[MechanismSettings]):
             Claim(
                 "T-fig2.large",
                 "a constant fraction of neurons is large, ‖r‖ ≥ Ω(1) (Theorem 3.7)",
-                f"between 50 % and 99 % of the rows of W_O W_V have a length of {LARGE:g} or more",
+                f"between 50 % and 99 % of the rows of W_O W_V have a length of {LARGE:g} or more (constant 1)",
                 judged(mean_point(seeds, partial(large_share, step=end)), every_within, 0.5, 0.99),
             ),
             Claim(
                 "T-fig2.small",
                 "the other neurons are no longer than 1/√M2 (Theorem 3.7)",
-                f"mean length of the others < 1/√M2 = {settings.small:.3f}",
+                f"mean length of the others < 1/√M2 = {settings.small:.3f}, with constant 1",
                 judged(
                     mean_point(seeds, partial(_small_length, settings=settings), fate="diverged or have none"),
                     every_below,

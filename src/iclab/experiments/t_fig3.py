@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from functools import partial
 from itertools import cycle
 from typing import Annotated, Any, Literal, Self
@@ -14,7 +15,7 @@ from pydantic import Field
 
 from iclab.engines import Recipe, Training
 from iclab.experiments import style
-from iclab.experiments.claims import Claim, Point, every_above, every_below, every_within, judged, mean_point
+from iclab.experiments.claims import Claim, Judgement, Point, every_above, every_below, every_within, judged, mean_point
 from iclab.experiments.experiment import Condition, Experiment, in_groups
 from iclab.experiments.rows import (
     error_points,
@@ -36,7 +37,8 @@ from iclab.theory.contexts import guessed
 SMALL = 0.01
 """The paper: the error out of domain is "< 0.01 when S1 ≥ 1 and deviates from 0 when S1 < 1"."""
 UNSEEN = {"softmax-mlp": 0.005, "gpt2": SMALL}
-"""The paper: in domain the error on unseen tasks goes to 0. Read as: below this."""
+"""The paper: in domain the error on unseen tasks goes to 0. Read as: below this, for every seed; of GPT-2, of which no
+theorem speaks, no more is asked than the paper asks of it out of domain."""
 ATTENTION = 0.8
 """The paper: attention on examples with the query's pattern is 1 − Θ(M1^−C). Read as: above this, out of domain too."""
 DOMAINS = {"in": "in domain, unseen tasks", "out": "out of domain"}
@@ -90,7 +92,7 @@ class ShiftSettings(NonlinearPaper):
     gpt2_batch_size: Annotated[int, Chosen("not said", others=(32,))] = 64
 
     def quick(self) -> Self:
-        """Return the quick edition: fewer points and prompts, and an eighth of GPT-2's training."""
+        """Return the quick edition: fewer points and prompts; an eighth of GPT-2's training, which is not judged."""
         return (
             super()
             .quick()
@@ -180,9 +182,9 @@ class Shift(Experiment[ShiftSettings]):
     def claims(self, settings: ShiftSettings) -> list[Claim]:
         """Both sides of S1 = 1, the price of a smaller α', every seed, and the attention."""
         above, below = [s for s in settings.sums if s >= 1], [s for s in settings.sums if s < 1]
-        claims = []
+        claims: list[Claim] = []
         for model in settings.models:
-            claims += [
+            about = [
                 Claim(
                     f"T-fig3.ood-small.{model}",
                     "the out-of-domain error is < 0.01 when S1 ≥ 1",
@@ -224,7 +226,7 @@ class Shift(Experiment[ShiftSettings]):
                 ),
             ]
             for domain, name in DOMAINS.items():
-                claims.append(
+                about.append(
                     Claim(
                         f"T-fig3.length.{domain}.{model}",
                         f"a longer testing context is needed when α' is smaller ({name})",
@@ -233,6 +235,7 @@ class Shift(Experiment[ShiftSettings]):
                         judged(partial(_lengths, settings=settings, model=model, domain=domain), every_above, 0.0),
                     )
                 )
+            claims += [_if_trained(claim, settings) for claim in about] if model == "gpt2" else about
         if "softmax-mlp" in settings.models:
             claims.append(
                 Claim(
@@ -298,9 +301,8 @@ class Shift(Experiment[ShiftSettings]):
                             for n in settings.lengths
                         ]
                         style.curve(panel, settings.lengths, found, colour, f"α' = {fraction:g}")
-                    for fraction in settings.test_fractions:
-                        label = "pattern absent: a guess" if fraction == settings.test_fractions[-1] else ""
-                        style.floor(panel, settings.lengths, partial(guessed, fraction), label)
+                        style.floor(panel, settings.lengths, partial(guessed, fraction), colour)
+                    panel.plot([], [], **style.FLOOR, color=style.INK, label="pattern absent: a guess")
                     panel.set_title(name, fontweight="bold")
                     panel.set_xlabel("examples in a test prompt")
                     panel.set_ylim(bottom=0)
@@ -351,6 +353,22 @@ def _tests(settings: ShiftSettings) -> list[tuple[dict[str, Any], str, Prompts]]
             tests.append(({**where, "domain": "in"}, "error", settings.prompts(tasks=settings.unseen(), **sizes)))
             tests.append(({**where, "domain": "out"}, "error", settings.out_of_domain(LARGEST_SUM, **sizes)))
     return tests
+
+
+def _if_trained(claim: Claim, settings: ShiftSettings) -> Claim:
+    """Decide nothing about a GPT-2 that is still being trained, as in the quick edition."""
+    whole = ShiftSettings().gpt2_steps
+    if settings.gpt2_steps >= whole:
+        return claim
+
+    def judge(rows: list[Row]) -> Judgement:
+        found = claim.judge(rows)
+        if found.verdict == "not run":
+            return found
+        where = f"{found.where}; " if found.where else ""
+        return replace(found, verdict="undecided", where=f"{where}after {settings.gpt2_steps} of {whole} steps")
+
+    return replace(claim, judge=judge)
 
 
 def _sums(settings: ShiftSettings, model: str, sums: Sequence[float]) -> Callable[[list[Row]], list[Point] | None]:

@@ -219,7 +219,9 @@ class Learners(Experiment[LearnerSettings]):
                         if name == ICL:
                             look = {"linewidth": 2.4}
                         style.curve(panel, settings.lengths, found, colour, name, **look)
-                    style.floor(panel, settings.lengths, partial(guessed, fraction), "pattern absent: a guess")
+                    style.floor(
+                        panel, settings.lengths, partial(guessed, fraction), style.INK, "pattern absent: a guess"
+                    )
                     panel.set_title(f"{DOMAINS[domain]}, α' = {fraction:g}", fontweight="bold")
                     panel.set_xlabel("examples in a prompt")
                     panel.set_ylabel("error")

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import re
+import shlex
 from collections import Counter
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -39,8 +41,8 @@ class Section:
 
     experiment: Experiment[Any]
     outcome: Outcome | None
-    edition: str
-    """Full, quick, partial or not run."""
+    cells: tuple[MeasurementCell, ...]
+    """What the store holds of it."""
     seconds: float
     """What its cells took, added up; cells that several experiments share count in each."""
     settings: tuple[Setting, ...]
@@ -61,7 +63,8 @@ class Section:
     @property
     def command(self) -> str:
         """What makes it."""
-        return f"iclab run {self.id}{' --quick' if self.outcome is not None and self.outcome.quick else ''}"
+        words = self.outcome.settings.words() if self.outcome is not None else []
+        return shlex.join(["iclab", "run", self.id, *words])
 
     @property
     def told(self) -> str:
@@ -69,8 +72,10 @@ class Section:
         if self.outcome is None:
             return "not run yet"
         seeds = len({row["seed"] for row in self.outcome.rows})
-        whole = {"full": "full edition", "quick": "quick edition", "partial": "unfinished"}[self.edition]
-        return f"{whole}: {seeds} seeds, {self.outcome.settings.test_prompts:,} test prompts each"
+        settings = self.outcome.settings
+        edition = {"full": "full edition", "quick": "quick edition", "other": "own settings"}[settings.edition]
+        unfinished = "" if self.outcome.complete else ", unfinished"
+        return f"{edition}{unfinished}: {seeds} seeds, {settings.test_prompts:,} test prompts each"
 
 
 @dataclass(frozen=True)
@@ -90,8 +95,12 @@ class Content:
 
     @property
     def verdicts(self) -> Counter[str]:
-        """How many claims have each verdict."""
-        return Counter(claim["verdict"] for claim in self.board)
+        """How many claims of the papers have each verdict."""
+        return self.counted(ours=False)
+
+    def counted(self, *, ours: bool) -> Counter[str]:
+        """How many claims have each verdict, of the papers or of iclab's own."""
+        return Counter(claim["verdict"] for claim in self.board if claim["ours"] is ours)
 
     def of(self, paper: str) -> list[Section]:
         """The sections of one paper."""
@@ -120,7 +129,7 @@ def collect(
         section = _section(experiment, store, (given or {}).get(experiment.id) or Outcome.best(experiment, store))
         sections.append(section)
         if section.outcome is not None:
-            cells |= {cell.hash: cell for cell in _cells(section, store)}
+            cells |= {cell.hash: cell for cell in section.cells}
     order = {letter: place for place, letter in enumerate(PAPERS)}
     sections.sort(key=lambda section: (order[section.paper], section.id))
     trainings = {cell.training.hash: cell.training for cell in cells.values() if store.has(cell.training)}
@@ -138,16 +147,13 @@ def collect(
 def _section(experiment: Experiment[Any], store: Store, outcome: Outcome | None) -> Section:
     settings = outcome.settings if outcome else experiment.settings()
     values = settings.model_dump(mode="json")
-    edition = "not run"
-    if outcome is not None:
-        edition = "partial" if not outcome.complete else "quick" if outcome.quick else "full"
     conditions = experiment.conditions(settings)
-    here = {c.cell.hash: c.cell for c in conditions if store.has(c.cell)}.values()
+    here = tuple({c.cell.hash: c.cell for c in conditions if store.has(c.cell)}.values())
     needed = {cell.training.hash: cell.training for cell in here if store.has(cell.training)}.values()
     return Section(
         experiment=experiment,
         outcome=outcome,
-        edition=edition,
+        cells=here,
         seconds=sum(map(store.seconds, here)) + sum(map(store.seconds, needed)),
         settings=tuple(
             Setting(name, _short(values[name]), mark.where if said else mark.why, said)
@@ -155,32 +161,48 @@ def _section(experiment: Experiment[Any], store: Store, outcome: Outcome | None)
             for said in (isinstance(mark, Disclosed),)
         ),
         models=_code(conditions),
-        claims=tuple(outcome.claims if outcome else (claim.verdict([]) for claim in experiment.claims(settings))),
+        claims=tuple(_claims(experiment, outcome)),
     )
 
 
-def _cells(section: Section, store: Store) -> list[MeasurementCell]:
-    assert section.outcome is not None
-    conditions = section.experiment.conditions(section.outcome.settings)
-    return [condition.cell for condition in conditions if store.has(condition.cell)]
+def _claims(experiment: Experiment[Any], outcome: Outcome | None) -> list[dict[str, Any]]:
+    """Return all claims of the full edition, those first that this outcome judges."""
+    judged = {claim["id"]: claim for claim in (outcome.claims if outcome else ())}
+    rest = [claim.verdict([]) for claim in experiment.claims(experiment.settings()) if claim.id not in judged]
+    found = [*judged.values(), *rest]
+    if outcome is None or not outcome.complete:
+        return found
+    left_out = f"left out of {'the quick edition' if outcome.settings.edition == 'quick' else 'these settings'}"
+    return [claim | ({"where": left_out} if claim["verdict"] == "not run" else {}) for claim in found]
 
 
 def _board(sections: list[Section]) -> tuple[dict[str, Any], ...]:
-    board = []
+    board, written = [], {section.id for section in sections}
     for letter in PAPERS:
         for section in sections:
             if section.paper == letter:
-                shared = {"section": section.id, "models": sorted(section.models), "letter": letter}
-                board += [claim | shared for claim in section.claims]
-        written = {section.id for section in sections}
+                shared = {"section": section.id, "letter": letter}
+                board += [claim | shared | {"models": _about(claim, section.models)} for claim in section.claims]
         for plan in PLANNED:
             if paper_of(plan.id) == letter and plan.id not in written:
-                claim = {"id": plan.id, "paper": plan.statement, "predicate": "no test of it is written yet"}
+                near = [section.id for section in sections if plan.id in section.experiment.theorems]
+                beside = f"; {', '.join(near)} bear{'s' if len(near) == 1 else ''} on it" if near else ""
+                claim = {"id": plan.id, "paper": plan.statement, "predicate": f"no test of its own yet{beside}"}
                 nothing = {"verdict": "not run", "measured": None, "low": None, "high": None, "where": plan.where}
-                board.append(
-                    claim | nothing | {"points": [], "margins": [], "section": "", "models": [], "letter": letter}
-                )
+                more = {"points": [], "margins": [], "section": "", "models": [], "letter": letter, "ours": False}
+                board.append(claim | nothing | more)
     return tuple(board)
+
+
+def _about(claim: dict[str, Any], models: Iterable[str]) -> list[str]:
+    """Which of an experiment's models a claim names; all, if it names none."""
+    text = f"{claim['id']} {claim['paper']} {claim['predicate']}".lower()
+
+    def named(model: str) -> bool:
+        names = {model.removeprefix("deep-"), NAMES.get(model, model).lower()}
+        return any(re.search(rf"(?<![\w-]){re.escape(name)}(?![\w])(?!-mlp)", text) for name in names)
+
+    return [model for model in models if named(model)] or list(models)
 
 
 def _code(conditions: list[Condition]) -> dict[str, str]:
@@ -201,5 +223,5 @@ def _short(value: Any) -> str:
 
 
 def model_name(label: str) -> str:
-    """A model's name for people."""
-    return NAMES.get(label, label)
+    """A model's name for people, which tells those of one layer from those of several."""
+    return NAMES.get(label, label) + (", several layers" if label.startswith("deep-") else "")

@@ -18,10 +18,12 @@ from matplotlib.lines import Line2D
 from matplotlib.text import Annotation
 from matplotlib.ticker import FixedLocator, NullLocator
 
-from iclab.report.traces import Names, Trace, colour_of, dashes_of, placed, stand_for, swatches, traces_of
+from iclab.report.traces import Names, Trace, colour_of, dashes_of, explained, placed, stand_for, traces_of
 
 PIXELS = 84
 """For an inch of the drawn figure's height."""
+LEAST = 900
+"""How wide a heat map is at least: on a narrow screen one moves it sideways."""
 
 
 @dataclass
@@ -72,8 +74,8 @@ def interactive(figure: Figure) -> dict[str, Any]:
         traces += [trace | {"xaxis": panel.x, "yaxis": panel.y} for trace in traces_of(panel.axes, names)]
         layout["shapes"] += [shape for line in panel.axes.lines if (shape := _rule(panel, line))]
         layout["annotations"] += [note for text in panel.axes.texts if (note := _note(panel, text))]
-    traces += swatches(figure)
     stand_for(traces)
+    traces += explained(figure, traces)
     height = float(figure.get_size_inches()[1]) * PIXELS
     domains = {}
     for panel in panels:
@@ -83,6 +85,7 @@ def interactive(figure: Figure) -> dict[str, Any]:
         "data": traces,
         "layout": layout | {"height": round(height)},
         "narrow": domains | {"height": max(300, 270 * lines) + 120},
+        "least": LEAST if any(trace["type"] == "heatmap" for trace in traces) else 0,
     }
 
 
@@ -156,7 +159,8 @@ def _axis(axis: Axis, domain: list[float], anchor: str) -> dict[str, Any]:
         ticks = [float(tick) for tick in locator()]
         turned = {float(label.get_rotation()) for label in axis.get_ticklabels()}
         about |= {"tickvals": ticks, "ticktext": axis.get_major_formatter().format_ticks(ticks)}
-        about |= {"tickangle": -turned.pop()} if len(turned) == 1 and turned != {0.0} else {}
+        if len(turned) == 1 and turned != {0.0}:
+            about |= {"tickangle": -turned.pop(), "tickfont": {"size": 10}}
     if not axis.get_tick_params().get("labelbottom" if isinstance(axis, XAxis) else "labelleft", True):
         about["showticklabels"] = bool(axis.get_tick_params().get("labelright", False))
     return about

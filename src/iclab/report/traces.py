@@ -12,6 +12,7 @@ from matplotlib.collections import Collection, LineCollection, PathCollection, P
 from matplotlib.colors import to_hex, to_rgba
 from matplotlib.container import BarContainer
 from matplotlib.figure import Figure
+from matplotlib.legend import Legend
 from matplotlib.lines import Line2D
 from matplotlib.patches import Patch
 
@@ -42,8 +43,8 @@ class Names:
     def of(cls, figure: Figure) -> Names:
         """Read the legends of a figure."""
         names = cls()
-        for legend in [*figure.legends, *(a.get_legend() for a in figure.axes)]:
-            for handle, text in zip(legend.legend_handles, legend.get_texts(), strict=True) if legend else ():
+        for legend in _legends(figure):
+            for handle, text in zip(legend.legend_handles, legend.get_texts(), strict=True):
                 if isinstance(handle, Line2D):
                     names.by_look.setdefault(_look(handle), text.get_text())
                     names.by_colour.setdefault(colour_of(handle.get_color()), set()).add(text.get_text())
@@ -102,7 +103,7 @@ def _curve(line: Line2D, name: str) -> Trace:
         "type": "scatter",
         "mode": "+".join(part for part, on in (("lines", drawn), ("markers", marked)) if on) or "none",
         "x": _numbers(line.get_xdata()),
-        "y": _numbers(placed(_axes(line).yaxis, line.get_ydata())),
+        "y": _numbers(placed(line.axes.yaxis, line.get_ydata()) if line.axes else line.get_ydata()),
         "customdata": _numbers(line.get_ydata()),
         "line": {"color": colour, "width": float(line.get_linewidth()) * 1.2, "dash": dashes_of(line)},
         "hovertemplate": "%{x:.4~g}: %{customdata:.4~g}<extra>" + ("%{fullData.name}" if name else "") + "</extra>",
@@ -149,7 +150,10 @@ def _collected(collection: Collection) -> Trace | None:
             ys += [*_numbers(placed(_axes(collection).yaxis, segment[:, 1])), None]
         colours = [colour_of(c) for c in collection.get_colors()] or ["#888888"]
         width = float(np.atleast_1d(collection.get_linewidth())[0])
-        look = {"color": colours[0], "width": width * 1.2}
+        style: Any = collection.get_linestyle()
+        dashes = style[0][1]  # in points
+        dash = ",".join(f"{1.4 * length:g}px" for length in dashes) if dashes else "solid"
+        look = {"color": colours[0], "width": width * 1.2, "dash": dash}
         return {
             "type": "scatter",
             "mode": "lines",
@@ -232,15 +236,31 @@ def _ticks(axis: Axis) -> list[str]:
     return list(axis.get_major_formatter().format_ticks([float(tick) for tick in locator()]))
 
 
-def swatches(figure: Figure) -> list[Trace]:
-    """Colours that the legend explains but no curve has: empty traces, for the legend alone."""
-    found = []
-    for legend in figure.legends:
-        for patch, name in _swatch_handles(legend):
-            mark = {"color": colour_of(patch.get_facecolor()), "symbol": "square", "size": 11}
-            about = {"name": name, "showlegend": True, "hoverinfo": "skip"}
-            found.append({"type": "scatter", "mode": "markers", "x": [None], "y": [None], "marker": mark} | about)
+def explained(figure: Figure, traces: list[Trace]) -> list[Trace]:
+    """What the legends explain and no named trace is: empty traces, for the legend alone."""
+    taken, found = {trace.get("name") for trace in traces if "line" in trace}, []
+    for legend in _legends(figure):
+        for handle, text in zip(legend.legend_handles, legend.get_texts(), strict=True):
+            name = text.get_text()
+            if name not in taken:
+                taken.add(name)
+                about = {"name": name, "showlegend": True, "hoverinfo": "skip", "x": [None], "y": [None]}
+                found.append({"type": "scatter"} | _sample(handle) | about)
     return found
+
+
+def _sample(handle: Any) -> Trace:
+    """What a handle of a legend looks like."""
+    if isinstance(handle, Line2D):
+        curve = _curve(handle, "")
+        return {name: curve[name] for name in ("mode", "line", "marker") if name in curve}
+    symbol = "square" if isinstance(handle, Patch) else "circle"
+    colour = colour_of(np.atleast_2d(handle.get_facecolor())[0])
+    return {"mode": "markers", "marker": {"color": colour, "symbol": symbol, "size": 11 if symbol == "square" else 7}}
+
+
+def _legends(figure: Figure) -> list[Legend]:
+    return [legend for legend in (*figure.legends, *(axes.get_legend() for axes in figure.axes)) if legend]
 
 
 def _swatch_handles(legend: Any) -> list[tuple[Patch, str]]:

@@ -15,7 +15,7 @@ from markupsafe import Markup
 from plotly.offline import get_plotlyjs
 
 from iclab.description import InputError
-from iclab.experiments.claims import Verdict
+from iclab.experiments.claims import Verdict, in_figures, number
 from iclab.experiments.outcome import Outcome
 from iclab.lab import Store
 from iclab.report.content import PAPERS, Content, collect, model_name
@@ -47,6 +47,7 @@ def render(content: Content) -> str:
     """Return the page."""
     room = files("iclab.report")
     environment = jinja2.Environment(autoescape=True, undefined=jinja2.StrictUndefined, trim_blocks=True)
+    environment.filters["dashed"] = _dashed
     template = environment.from_string((room / "page" / "index.html.j2").read_text(encoding="utf-8"))
     figures = {s.id: interactive(s.outcome.figure) for s in content.sections if s.outcome is not None}
     found = {s.id: s.experiment.steps(s.outcome.rows, s.outcome.settings) for s in content.sections if s.outcome}
@@ -56,6 +57,7 @@ def render(content: Content) -> str:
         content=content,
         papers=PAPERS,
         verdicts=get_args(Verdict),
+        told={"holds": "hold", "fails": "fail"} | {verdict: verdict for verdict in ("undecided", "not run")},
         models=sorted({model for section in content.sections for model in section.models}),
         heights={id_: figure["layout"]["height"] for id_, figure in figures.items()},
         choices=Markup(_markdown((room / "choices.md").read_text(encoding="utf-8"))),
@@ -67,11 +69,16 @@ def render(content: Content) -> str:
         script=Markup((room / "page" / "script.js").read_text(encoding="utf-8")),
         plotly=Markup(get_plotlyjs()),
         spark=spark,
-        number=number,
+        in_figures=in_figures,
         duration=duration,
         model_name=model_name,
         anchor=lambda id_: id_ if id_ in written else f"claim-{id_}",
     )
+
+
+def _dashed(verdict: str) -> str:
+    """A verdict as the style sheet knows it."""
+    return verdict.replace(" ", "-")
 
 
 def _data(value: Any) -> Markup:
@@ -86,11 +93,6 @@ def _markdown(text: str) -> str:
     parser.add_render_rule("link_open", lambda *_: "")
     parser.add_render_rule("link_close", lambda *_: "")
     return parser.render(text).replace("<h1>", "<h2>").replace("</h1>", "</h2>")
-
-
-def number(value: float) -> str:
-    """A number to four decimals, or fewer digits where it is large."""
-    return f"{value:.4f}" if abs(value) < 10 else f"{value:.4g}"
 
 
 def duration(seconds: float) -> str:
@@ -127,7 +129,7 @@ def spark(claim: dict[str, Any]) -> Markup:
         told = html.escape(f"{point['where'] or claim['id']}: {number(point['value'])}")
         parts.append(f'<line class="bar" x1="{x}" x2="{x}" y1="{up(bottom)}" y2="{up(top)}"/>')
         parts.append(f'<circle cx="{x}" cy="{up(point["value"])}" r="2"><title>{told}</title></circle>')
-    kind = claim["verdict"].replace(" ", "-")
+    kind = _dashed(claim["verdict"])
     about = html.escape(f"{len(points)} points against {', '.join(map(number, claim['margins']))}")
     size = f'viewBox="0 0 {WIDE:g} {HIGH:g}"'
     return Markup(f'<svg class="spark {kind}" {size} role="img" aria-label="{about}">{"".join(parts)}</svg>')

@@ -17,6 +17,11 @@ function applyTheme() {
   button.textContent = `Theme: ${names[choice]}`;
   document.querySelectorAll(".figure[data-drawn]").forEach(draw);
 }
+function print(now) {
+  printing = now;
+  applyTheme();
+  places.filter((place) => !place.dataset.drawn).forEach(draw);
+}
 button.addEventListener("click", () => {
   choice = { auto: "light", light: "dark", dark: "auto" }[choice];
   applyTheme();
@@ -48,15 +53,28 @@ function described(id, width) {
       else layout[name] = value;
     }
   }
-  const entries = figure.data.filter((trace) => trace.showlegend !== false && trace.name).length;
-  const lines = Math.ceil((entries * 190) / Math.max(width, 300));
+  const lines = legendLines(figure, width);
   layout.margin.b += 24 * lines + 8;
-  layout.height += 24 * lines;
-  layout.showlegend = entries > 0;
+  layout.height = heightOf(figure, width);
+  layout.showlegend = lines > 0;
+  layout.uirevision = id; // what the reader has hidden or zoomed into stays so
   return { data: figure.data, layout };
 }
+function legendLines(figure, width) {
+  const entries = figure.data.filter((trace) => trace.showlegend !== false && trace.name).length;
+  return Math.ceil((entries * 190) / Math.max(width, 300));
+}
+// A figure's place has its height from the start, so that links lead where they say.
+const heightOf = (figure, width) => (width < narrow ? figure.narrow.height : figure.layout.height) + 24 * legendLines(figure, width);
+const widthOf = (place) => Math.max(place.clientWidth, figures[place.dataset.figure].least);
+function keepRoom(place) {
+  const { least } = figures[place.dataset.figure];
+  if (least) place.parentElement.style.setProperty("--least", `${least}px`);
+  place.style.minHeight = `${heightOf(figures[place.dataset.figure], widthOf(place))}px`;
+}
 function draw(place) {
-  const { data, layout } = described(place.dataset.figure, place.clientWidth);
+  keepRoom(place);
+  const { data, layout } = described(place.dataset.figure, widthOf(place));
   place.dataset.width = place.clientWidth < narrow ? "narrow" : "wide";
   Plotly.react(place, data, layout, { responsive: true, displaylogo: false, modeBarButtonsToRemove: ["select2d", "lasso2d", "autoScale2d"], scrollZoom: false });
   if (!place.dataset.drawn) addToggles(place, data);
@@ -78,15 +96,20 @@ function addToggles(place, data) {
     label.append(box, ` ${name}`);
     set.append(label);
   }
-  place.after(set);
+  (place.closest(".wide") || place).after(set);
+  const boxes = [...set.querySelectorAll("input")];
+  place.on("plotly_restyle", () => boxes.forEach((box, i) => {
+    box.checked = place.data.some((trace) => trace.legendgroup === named[i] && trace.visible !== "legendonly");
+  }));
 }
 const places = [...document.querySelectorAll(".figure")];
+places.forEach(keepRoom);
 const watch = new IntersectionObserver((entries) => {
   for (const entry of entries) if (entry.isIntersecting) { watch.unobserve(entry.target); draw(entry.target); }
 }, { rootMargin: "800px" });
 places.forEach((place) => watch.observe(place));
-addEventListener("beforeprint", () => { printing = true; places.forEach(draw); });
-addEventListener("afterprint", () => { printing = false; places.forEach(draw); });
+addEventListener("beforeprint", () => print(true));
+addEventListener("afterprint", () => print(false));
 addEventListener("resize", () => {
   for (const place of places) {
     const now = place.clientWidth < narrow ? "narrow" : "wide";
