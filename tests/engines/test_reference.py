@@ -7,6 +7,7 @@ from torch import nn
 
 import iclab
 from iclab.engines import Recipe, Switch, Trained, Training, answers, stacking_obstacle, train
+from iclab.engines.ensemble import OneByOne
 from iclab.engines.recipe import OPTIMIZERS
 from iclab.models import Mamba, Model
 from iclab.prompts import Outliers, Patterns, Prompts, Stream
@@ -233,6 +234,28 @@ def test_what_cannot_be_stacked_runs_one_by_one_and_says_why(model, reason):
     assert_same_weights(final(both.select((1,))), final(alone), atol=0, rtol=0)
     one, two = (next(answers(both, PROMPTS, 20))[1].output for _ in range(2))
     torch.testing.assert_close(one, two, atol=0, rtol=0)  # measured in eval mode
+
+
+def test_draws_of_random_layers_differ_by_seed_and_by_call():
+    modules = [WithDropout(4), WithDropout(4)]
+    modules[1].load_state_dict(modules[0].state_dict())
+    tokens = torch.randn(1, 30, 3, 4, generator=torch.Generator().manual_seed(0)).expand(2, -1, -1, -1)
+    ensemble = OneByOne(modules, (0, 1))
+    first, second = (ensemble.forward(tokens, training=True).output for _ in range(2))
+    assert not torch.equal(first[0], first[1])
+    assert not torch.equal(first[0], second[0])
+    torch.testing.assert_close(OneByOne(modules, (0, 1)).forward(tokens, training=True).output, first, atol=0, rtol=0)
+
+
+class Explodes(WithDropout):
+    def forward(self, tokens):
+        return super().forward(tokens) ** 5
+
+
+def test_seeds_that_all_diverge_one_by_one_are_reported():
+    found = train(training(Explodes, steps=6, step_size=1e6, snapshots=(1, 2, 3, 4, 5)), (0,))
+    assert found.diverged.all()
+    assert all(torch.isnan(weight).all() for weight in found.snapshots[6].values() if weight.is_floating_point())
 
 
 def test_tasks_outside_condition_1_are_pointed_out():

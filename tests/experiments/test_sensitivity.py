@@ -2,7 +2,9 @@
 
 import pytest
 
+from iclab.engines import train
 from iclab.experiments import find
+from iclab.probes import measure
 
 SENSITIVITY = find("sensitivity")
 SETTINGS = SENSITIVITY.settings(of=("M-fig2",), seeds=2)
@@ -39,13 +41,23 @@ def test_one_setting_that_turns_a_claim_is_enough():
     assert found["measured"] >= 1
 
 
-def test_exactly_one_claim_that_turns_fails_too(monkeypatch):
+@pytest.mark.parametrize(("usual", "turned"), [("holds", "fails"), ("fails", "holds")])
+def test_exactly_one_claim_that_turns_either_way_fails_too(monkeypatch, usual, turned):
     monkeypatch.setattr(
         type(VARIANTS[0]),
         "verdicts",
-        lambda self, rows: {"a": "fails" if self.name == "steps = 125" else "holds", "b": "holds"},
+        lambda self, rows: {"a": turned if self.name == "steps = 125" else usual, "b": "holds"},
     )
     assert verdict(all_rows())["verdict"] == "fails"
+
+
+def test_a_claim_that_one_variant_could_not_judge_is_not_run(monkeypatch):
+    monkeypatch.setattr(
+        type(VARIANTS[0]),
+        "verdicts",
+        lambda self, rows: {"a": "not run" if self.name == "steps = 125" else "holds", "b": "holds"},
+    )
+    assert verdict(all_rows())["verdict"] == "not run"
 
 
 def test_a_claim_that_the_settings_leave_out_neither_counts_nor_is_drawn(monkeypatch):
@@ -54,11 +66,13 @@ def test_a_claim_that_the_settings_leave_out_neither_counts_nor_is_drawn(monkeyp
     assert {line["not run"] for line in SENSITIVITY.table(all_rows(), SETTINGS)} == {0}
 
 
-@pytest.mark.parametrize("missing", ["linear", "a variant", "all variants"])
+@pytest.mark.parametrize("missing", ["linear", "a seed", "a variant", "all variants"])
 def test_nothing_is_claimed_of_what_was_not_run(missing):
     rows = all_rows()
     if missing == "linear":
         rows = [row for row in rows if row["model"] == "mamba"]
+    elif missing == "a seed":
+        rows = [row for row in rows if row["seed"] == 0 or row["outlier_labels"] == "flip"]
     else:
         gone = ("steps",) if missing == "a variant" else {row["changed"] for row in rows} - {"as chosen"}
         rows = [row for row in rows if row["changed"] not in gone]
@@ -86,6 +100,22 @@ def test_after_a_colon_only_that_model_is_run_and_only_what_changes_it_is_change
 
 
 def test_every_variant_of_the_full_edition_can_be_run():
-    settings = SENSITIVITY.settings()
-    assert all(len(variants) > 5 for variants in settings.variants.values())
-    assert len(SENSITIVITY.conditions(settings)) > 1_000
+    """Untrained: every probe of every variant, of one prompt."""
+    for part, variants in SENSITIVITY.settings().variants.items():
+        assert len(variants) > 5
+        for variant in variants:
+            asked = {}
+            for condition in variant.conditions:
+                training = condition.cell.training.training
+                asked.setdefault((training.model.label, condition.cell.probe), condition.cell)
+            for cell in asked.values():
+                training = cell.training.training.but(recipe=cell.training.training.recipe.but(steps=0, snapshots=()))
+                rows = measure(train(training, (0,)), cell.probe, cell.prompts, 1, pruning=cell.pruning)
+                assert rows, f"{part} {variant.name}"
+
+
+def test_what_is_changed_must_be_run():
+    with pytest.raises(ValueError, match=r"less = T-fig9: must be one of M-fig2"):
+        SENSITIVITY.settings(of=("M-fig2",), less={"T-fig9": {}})
+    with pytest.raises(ValueError, match=r"experiment = 'M-fig9': must be one of"):
+        SENSITIVITY.settings(of=("M-fig9",))

@@ -11,7 +11,7 @@ from iclab.experiments.t_fig3 import ShiftSettings
 
 FIGURE = find("T-fig3")
 SETTINGS = ShiftSettings(
-    seeds=4, models=("softmax-mlp",), sums=(0.0, 1.0, 1.28), test_fractions=(0.4, 0.8), lengths=(5, 20)
+    seeds=4, models=("softmax-mlp",), sums=(-0.5, 0.0, 1.0, 1.28), test_fractions=(0.4, 0.8), lengths=(5, 20, 40)
 )
 
 
@@ -48,8 +48,19 @@ def test_each_model_is_trained_as_the_paper_says_and_tested_on_what_it_has_not_s
 
 
 def verdicts(
-    sums=((0.0, 0.1), (1.0, 0.002), (1.28, 0.001)), small=0.2, large=0.01, unseen=0.001, mass=0.9, leak=0.0, odd=None
+    sums=((0.0, 0.1), (1.0, 0.002), (1.28, 0.001)),
+    small=0.2,
+    large=0.01,
+    unseen=0.001,
+    mass=0.9,
+    leak=0.0,
+    odd=None,
+    model="softmax-mlp",
+    **changes,
 ):
+    """Judge made-up rows. At S1 = −0.5 the vote and at length 40 a smaller α' do the opposite; no claim asks."""
+    settings = SETTINGS.changed(models=(model,), **changes)
+    sums = ((-0.5, 0.1), *sums) if len(sums) == 3 else sums
     columns = dict.fromkeys(("sum", "fraction", "length"))
     rows = [{"panel": "sum", "sum": total, "domain": "out", "error": error} for total, error in sums]
     rows += [
@@ -57,6 +68,11 @@ def verdicts(
         for domain in ("in", "out")
         for fraction, error in ((0.4, small), (0.8, large))
         for length in (5, 20)
+    ]
+    rows += [
+        {"panel": "length", "fraction": fraction, "length": 40, "domain": domain, "error": error}
+        for domain in ("in", "out")
+        for fraction, error in ((0.4, 0.0), (0.8, 0.5))
     ]
     rows.append({"panel": "unseen", "domain": "in", "error": unseen})
     rows = [
@@ -68,25 +84,43 @@ def verdicts(
         if odd is not None and (row["panel"], row["sum"], row["seed"]) == ("sum", 1.0, 3):
             row["error"] = odd
         row |= {"probe": "error", "right": round(row["prompts"] * (1 - row["error"]))}
-    inside = {**columns, "panel": "inside", "domain": "out", "probe": "attention", "layer": 1}
-    rows += [{**inside, "seed": seed, "same": mass + 0.001 * seed} for seed in range(4)]
-    rows = [{"model": "softmax-mlp", "tasks": "ring:1", "diverged": False, **row} for row in rows]
+    inside = {**columns, "panel": "inside", "domain": "out", "probe": "attention"}
+    layers = (1,) if model == "softmax-mlp" else (1, 2, 3)  # the last one counts
     rows += [
-        {**row, "probe": "attended", "error": row["error"] + leak}
+        {**inside, "layer": layer, "seed": seed, "same": (mass if layer == layers[-1] else 0.5) + 0.001 * seed}
+        for layer in layers
+        for seed in range(4)
+    ]
+    tasks = "ring:1" if model == "softmax-mlp" else "ring:4"
+    rows = [{"model": model, "tasks": tasks, "diverged": False, **row} for row in rows]
+    rows += [
+        {**row, "probe": "attended", "error": row["error"] + (0.5 if row["sum"] == -0.5 else leak)}
         for row in rows
         if row["panel"] == "sum" and row["probe"] == "error"
     ]
     rows += [{**row, "tasks": "ring:2", "error": 0.5} for row in rows if row["panel"] == "sum"]  # which no claim reads
-    found = {claim.id: claim.verdict(rows)["verdict"] for claim in FIGURE.claims(SETTINGS)}
-    assert all(id_.endswith(".softmax-mlp") for id_ in found if id_ != "T-fig3.leak")
-    return {id_.removeprefix("T-fig3.").removesuffix(".softmax-mlp"): verdict for id_, verdict in found.items()}
+    found = {claim.id: claim.verdict(rows)["verdict"] for claim in FIGURE.claims(settings)}
+    assert all(id_.endswith(f".{model}") for id_ in found if id_ != "T-fig3.leak")
+    return {id_.removeprefix("T-fig3.").removesuffix(f".{model}"): verdict for id_, verdict in found.items()}
+
+
+SAID = {"ood-small", "ood-rises", "ood-every-seed", "unseen", "attention", "length.in", "length.out"}
+
+
+def test_claims_of_gpt2_are_of_its_last_layer_and_of_its_whole_training():
+    good = verdicts(model="gpt2")
+    assert good == dict.fromkeys(SAID, "holds")
+    assert verdicts(model="gpt2", unseen=0.007) == good  # the other model is held to less
+    assert verdicts(model="gpt2", unseen=0.02) == good | {"unseen": "fails"}
+    assert verdicts(model="gpt2", mass=0.7) == good | {"attention": "fails"}
+    assert verdicts(model="gpt2", gpt2_steps=200) == dict.fromkeys(SAID, "undecided")
+    assert verdicts(model="gpt2", gpt2_steps=200, unseen=0.02) == dict.fromkeys(SAID, "undecided")
 
 
 def test_claims():
     good = verdicts()
-    assert set(good.values()) == {"holds"}
-    said = {"ood-small", "ood-rises", "ood-every-seed", "unseen", "attention", "length.in", "length.out", "leak"}
-    assert set(good) == said
+    assert good == dict.fromkeys(SAID | {"leak"}, "holds")
+    assert verdicts(unseen=0.007) == good | {"unseen": "fails"}
     bad = {"ood-small": "fails", "ood-every-seed": "fails"}
     assert verdicts(((0.0, 0.1), (1.0, 0.02), (1.28, 0.001))) == good | bad
     assert verdicts(((0.0, 0.002), (1.0, 0.002), (1.28, 0.001))) == good | {"ood-rises": "fails"}

@@ -68,7 +68,17 @@ def test_it_has_the_papers_shape_and_no_words():
     assert model.body.config.n_head == 2
     assert not any("wte" in name for name, _ in model.named_parameters())
     assert not list(model.buffers())
-    assert GPT2(width=60, init_scale=0.02).readin.weight.std().item() == pytest.approx(0.02, rel=0.05)
+    readin = GPT2(width=60, init_scale=0.02).readin
+    assert readin.weight.std().item() == pytest.approx(0.02, rel=0.05)
+    assert not readin.bias.any()
+
+
+def test_describing_it_takes_no_random_numbers():
+    torch.manual_seed(0)
+    expected = torch.rand(1)
+    torch.manual_seed(0)
+    Model(name="gpt2", options={"hidden": 8})
+    torch.testing.assert_close(torch.rand(1), expected, atol=0, rtol=0)
 
 
 def test_its_start_is_a_function_of_the_seed():

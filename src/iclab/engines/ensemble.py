@@ -11,6 +11,7 @@ import copy
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 
+import numpy as np
 import torch
 from torch import Tensor, nn
 from torch.func import functional_call, stack_module_state, vmap
@@ -114,7 +115,7 @@ class OneByOne:
         self._calls += 1
         with torch.random.fork_rng(devices=[]):
             for module, seed, prompts in zip(self._modules, self._seeds, tokens, strict=True):
-                torch.manual_seed(seed << 32 | self._calls)
+                torch.manual_seed(int(np.random.SeedSequence((seed, self._calls)).generate_state(1)[0]))
                 answers.append(as_answer(module.train(training)(prompts), prompts.shape[0], prompts.shape[1] - 1))
         return combine(answers, torch.stack)
 
