@@ -1,6 +1,8 @@
 """The rooms of the house: which may use which."""
 
 import ast
+import subprocess
+import sys
 from pathlib import Path
 
 import iclab
@@ -29,6 +31,12 @@ def imported(path):
             else:
                 for alias in node.names:
                     yield alias.name, []
+
+
+def test_every_room_can_be_entered_from_the_door():
+    script = "import iclab; print([getattr(iclab, room).__name__ for room in iclab._ROOMS])"
+    told = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True).stdout
+    assert ast.literal_eval(told) == [f"iclab.{room}" for room in MAY_USE]
 
 
 def test_rooms_use_only_what_they_may():

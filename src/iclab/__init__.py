@@ -14,7 +14,8 @@ Names in the code, and the papers' letters (M: Mamba with outliers, T: nonlinear
     init_scale          δ                                     step_size           η
     batch_size, steps   B, T                                  target              z, the query's true label
 
-The rooms: `prompts`, `models`, `engines`, `probes`, `theory`, `lab`, `experiments`. What most people need is here.
+The rooms: `prompts`, `models`, `engines`, `probes`, `theory`, `lab`, `experiments`, `report`. What most people need is
+here.
 """
 
 from __future__ import annotations
@@ -42,6 +43,8 @@ _HOMES = {
     "iclab.prompts": ("Examples", "Mixture", "Outliers", "Patterns", "Prompts"),
 }
 
+_ROOMS = ("prompts", "models", "engines", "probes", "theory", "lab", "experiments", "report")
+
 __all__ = [
     "Answer",
     "Examples",
@@ -66,6 +69,8 @@ def __getattr__(name: str) -> Any:
     for module, names in _HOMES.items():
         if name in names:
             return getattr(importlib.import_module(module), name)
+    if name in _ROOMS:
+        return importlib.import_module(f"iclab.{name}")
     raise AttributeError(f"module 'iclab' has no attribute {name!r}")
 
 

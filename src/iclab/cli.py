@@ -251,6 +251,7 @@ def _show(options: argparse.Namespace) -> None:
 
 def _train(options: argparse.Namespace) -> None:
     from iclab.ad_hoc import Request, carry_out
+    from iclab.description import InputError
     from iclab.lab import Store
 
     data: dict[str, Any] = {}
@@ -270,6 +271,8 @@ def _train(options: argparse.Namespace) -> None:
     for flag, (key, _) in RECIPE_FLAGS.items():
         if given[flag.replace("-", "_")] is not None:
             changes[f"recipe.{key}"] = value_of(given[flag.replace("-", "_")])
+    if "model" not in data | changes | pairs(options.set):
+        raise InputError("model: say which one with --model, such as --model mamba")
     request = Request.read(data, changes | pairs(options.set))
     if options.save:
         _must_be_writable(Path(options.save).absolute().parent, "save", options.save)

@@ -17,7 +17,7 @@ examples, look inside, and compare what is measured with what the papers and the
 
 EXAMPLES = """\
 examples:
-  iclab reproduce --quick             everything there is, in some eight minutes, with verdicts and a report
+  iclab reproduce --quick             everything there is, in some ten minutes, with verdicts and a report
   iclab experiments                   what can be run
   iclab experiments M-tab1            what the paper claims of it, and the settings iclab had to choose
   iclab run M-fig2                    one figure, 16 seeds

@@ -5,6 +5,7 @@ import pytest
 from iclab.experiments import experiments, find
 from iclab.experiments.outcome import Outcome
 from iclab.lab import Store, run
+from iclab.report.interactive import interactive
 
 TINY = {"steps": 20, "batch_size": 4, "test_prompts": 20, "seeds": 2}
 TINY_GPT2 = {"gpt2_steps": 2, "gpt2_hidden": 8}
@@ -30,6 +31,10 @@ def test_every_experiment_runs_draws_and_judges(id_, store, tmp_path):
     outcome = Outcome.of(experiment, settings, store)
     assert outcome.complete
     assert outcome.write(tmp_path).stat().st_size > 10_000
+    figure = outcome.figure
+    legends = [legend for legend in (*figure.legends, *(axes.get_legend() for axes in figure.axes)) if legend]
+    explained = {text.get_text() for legend in legends for text in legend.get_texts()}
+    assert explained <= {trace["name"] for trace in interactive(figure)["data"] if trace["showlegend"]}
     lines = experiment.table(outcome.rows, settings)
     assert len({tuple(line) for line in lines}) == 1  # the same keys in each
     ids = [claim["id"] for claim in outcome.claims]

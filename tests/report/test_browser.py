@@ -70,8 +70,16 @@ def test_filters_leave_what_was_asked_for(page):
     assert all(text.startswith("S-") for text in shown.locator("th").all_inner_texts())
     page.select_option("[data-filter=letter]", "")
     page.select_option("[data-filter=models]", "gpt2")
-    assert {text.partition(".")[0] for text in shown.locator("th").all_inner_texts()} == {"T-fig3"}
+    found = shown.locator("th").all_inner_texts()
+    assert {text.partition(".")[0] for text in found} == {"T-fig3", "sensitivity"}
+    assert not [text for text in found if text.endswith("softmax-mlp")]
     page.select_option("[data-filter=models]", "")
+    page.select_option("[data-filter=whose]", "iclab")
+    assert 10 < shown.count() < many / 2
+    page.select_option("[data-filter=letter]", "beyond")
+    assert {text.partition(".")[0] for text in shown.locator("th").all_inner_texts()} == {"sensitivity"}
+    page.select_option("[data-filter=letter]", "")
+    page.select_option("[data-filter=whose]", "")
     page.fill("[data-filter=words]", "no such words")
     assert shown.count() == 0
     assert page.inner_text("#shown") == f"0 of {many} claims"
@@ -126,7 +134,7 @@ def test_a_curve_is_switched_off_by_keyboard(page):
     figure = page.locator("#figure-M-fig2")
     figure.scroll_into_view_if_needed()
     figure.locator(".main-svg").first.wait_for()
-    box = page.locator("#figure-M-fig2 + .toggles").get_by_label("Mamba", exact=True)
+    box = page.locator(".wide:has(#figure-M-fig2) + .toggles").get_by_label("Mamba", exact=True)
     box.focus()
     page.keyboard.press("Space")
     hidden = "(t) => t.legendgroup === 'Mamba' && t.visible === 'legendonly'"
@@ -134,14 +142,27 @@ def test_a_curve_is_switched_off_by_keyboard(page):
 
 
 def test_on_paper_it_is_light(page):
-    page.locator(".figure").first.scroll_into_view_if_needed()
+    figure = page.locator(".figure").first
+    figure.scroll_into_view_if_needed()
+    figure.locator(".main-svg").first.wait_for()
+    page.evaluate("choice = 'dark'; applyTheme()")
     page.evaluate("dispatchEvent(new Event('beforeprint'))")
+    assert page.evaluate("document.documentElement.dataset.theme") == "light"
     page.emulate_media(media="print")
     assert page.evaluate("document.querySelector('.figure')._fullLayout.font.color") == "#222222"
     assert page.evaluate("getComputedStyle(document.querySelector('.lead')).color") == "rgb(34, 34, 34)"
     assert page.evaluate("document.querySelectorAll('.figure[data-drawn]').length") == 2
     page.emulate_media(media="screen")
     page.evaluate("dispatchEvent(new Event('afterprint'))")
+    assert page.evaluate("document.documentElement.dataset.theme") == "dark"
+
+
+def test_links_lead_where_they_say(page):
+    for id_ in ("sensitivity", "choices"):
+        page.evaluate(f"document.querySelector('nav a[href=\"#{id_}\"]').click()")
+        page.wait_for_function(f"Math.abs(document.getElementById('{id_}').getBoundingClientRect().top) < 80")
+        page.wait_for_timeout(500)  # while figures on the way are drawn
+        assert abs(page.evaluate(f"document.getElementById('{id_}').getBoundingClientRect().top")) < 80
 
 
 def test_a_curve_is_switched_off_in_all_panels(page):
@@ -154,3 +175,8 @@ def test_a_curve_is_switched_off_in_all_panels(page):
     figure.locator(".legend .traces", has_text=re.compile("^Mamba$")).locator(".legendtoggle").click()
     page.wait_for_function(f"{visible} === 0")
     assert before > 1
+    box = page.locator(".wide:has(#figure-M-fig2) + .toggles").get_by_label("Mamba", exact=True)
+    assert not box.is_checked()
+    page.evaluate("applyTheme()")  # draws it again
+    assert page.evaluate(visible) == 0
+    assert not box.is_checked()

@@ -8,11 +8,13 @@ import pyarrow.parquet as pq
 import pytest
 
 from iclab.experiments import experiments, find
+from iclab.experiments.claims import in_figures, number
 from iclab.experiments.outcome import Outcome, latex
 from iclab.experiments.planned import PLANNED
 from iclab.lab import Store, run
-from iclab.report.content import collect
-from iclab.report.page import duration, number, render, spark
+from iclab.report.content import _about, collect
+from iclab.report.page import duration, render, spark
+from iclab.words import pairs
 
 
 class Links(HTMLParser):
@@ -48,12 +50,13 @@ def test_every_claim_stands_on_the_board_once(report):
     _, content = report
     ids = [claim["id"] for claim in content.board]
     assert len(set(ids)) == len(ids)
-    for experiment in experiments().values():
-        run = experiment.id in ("M-fig2", "inside")
-        settings = experiment.settings().quick() if run else experiment.settings()
-        assert {claim.id for claim in experiment.claims(settings)} <= set(ids)
+    full = {claim.id for experiment in experiments().values() for claim in experiment.claims(experiment.settings())}
+    assert set(ids) == full | {plan.id for plan in PLANNED}
     assert content.verdicts["holds"] > 0
-    assert sum(content.verdicts.values()) == len(ids)
+    papers, ours = content.counted(ours=False), content.counted(ours=True)
+    assert papers == content.verdicts
+    assert (papers + ours).total() == len(ids)
+    assert ours.total() == sum("iclab's" in claim["paper"] for claim in content.board) > 10
     assert [claim["letter"] for claim in content.board] == sorted(
         (claim["letter"] for claim in content.board), key=["M", "T", "S", ""].index
     )
@@ -96,7 +99,7 @@ def test_a_section_says_how_it_was_made(report):
     page, content = report
     text = page.read_text()
     section = next(s for s in content.sections if s.id == "M-fig2")
-    assert (section.edition, section.command) == ("quick", "iclab run M-fig2 --quick")
+    assert section.command == "iclab run M-fig2 --quick"
     assert section.seconds > 0
     assert "quick edition: 8 seeds, 10,000 test prompts each" in text
     assert "The paper says only κ_a&#39; ≥ κ_a = 2" in text
@@ -108,7 +111,7 @@ def test_a_section_says_how_it_was_made(report):
 def test_the_fullest_complete_edition_is_shown(quick_store):
     outcome = Outcome.best(find("M-fig2"), quick_store)
     assert outcome.complete
-    assert outcome.quick
+    assert outcome.settings.edition == "quick"
     assert Outcome.best(find("T-fig2"), quick_store) is None
 
 
@@ -120,9 +123,12 @@ def test_a_store_with_a_part_of_everything_gives_a_good_page(tmp_path):
         run([conditions[0].cell, conditions[-1].cell], store, workers=1, quiet=True)
     content = collect(store)
     found = {section.id: section for section in content.sections}
-    assert [found[id_].edition for id_ in ("M-fig2", "inside", "T-fig2")] == ["partial", "partial", "not run"]
+    assert [found[id_].told.partition(":")[0] for id_ in ("M-fig2", "inside", "T-fig2")] == [
+        *2 * ["full edition, unfinished"],
+        "not run yet",
+    ]
     assert found["M-fig2"].command == "iclab run M-fig2"
-    assert "unfinished: 16 seeds" in render(content)
+    assert "full edition, unfinished: 16 seeds" in render(content)
 
 
 def test_what_was_just_run_is_what_is_shown(quick_store):
@@ -131,7 +137,44 @@ def test_what_was_just_run_is_what_is_shown(quick_store):
     content = collect(quick_store, given={"M-fig2": few})
     section = next(section for section in content.sections if section.id == "M-fig2")
     assert section.outcome is few
-    assert "3 seeds" in section.told
+    assert section.told.startswith("own settings: 3 seeds")
+    assert section.command == "iclab run M-fig2 --quick --seeds 3"
+
+
+def test_settings_can_be_said_again():
+    usual = find("M-fig2").settings()
+    assert usual.words() == []
+    assert usual.quick().words() == ["--quick"]
+    other = usual.changed(counting="exact", steps=20, models=("mamba",))
+    assert set(other.words()) == {"--set", "counting=exact", "steps=20", 'models=["mamba"]'}
+    again = usual.changed(**pairs([word for word in other.words() if word != "--set"]))
+    assert again == other
+
+
+def test_what_an_edition_leaves_out_says_so(quick_store, monkeypatch):
+    figure = find("M-fig2")
+    quick, claims = figure.settings().quick(), type(figure).claims
+    monkeypatch.setattr(type(figure), "claims", lambda self, s: claims(self, s)[1:] if s == quick else claims(self, s))
+    section = next(section for section in collect(quick_store).sections if section.id == "M-fig2")
+    left = [claim for claim in section.claims if claim["verdict"] == "not run"]
+    assert [(claim["id"], claim["where"]) for claim in left] == [
+        ("M-fig2.mamba-small.flip", "left out of the quick edition")
+    ]
+
+
+@pytest.mark.parametrize(
+    ("id_", "paper", "models"),
+    [
+        ("M-tab1.mamba-fq", "Mamba, FQ: 99.73 %", ["deep-mamba"]),
+        ("M-tab1.mamba-better", "better than the linear Transformer", ["deep-linear", "deep-mamba"]),
+        ("M-tab1.something", "no model is named", ["deep-linear", "deep-mamba", "deep-softmax"]),
+        ("M-tab3.softmax-flat", "", ["deep-softmax"]),
+    ],
+)
+def test_a_claim_is_about_the_models_it_names(id_, paper, models):
+    claim = {"id": id_, "paper": paper, "predicate": "accuracy > 0.99"}
+    assert _about(claim, ["deep-linear", "deep-mamba", "deep-softmax"]) == models
+    assert _about({**claim, "id": "T-fig3.unseen.gpt2"}, ["gpt2", "softmax-mlp"])[0] == "gpt2"
 
 
 def test_text_is_escaped(report):
@@ -178,6 +221,11 @@ def test_durations(seconds, told):
 
 def test_numbers():
     assert (number(0.01234), number(123.456)) == ("0.0123", "123.5")
+    assert number(-0.00001) == "0.0000"
+    assert number(-0.25) == "−0.2500"
+    assert in_figures({"measured": 5.0, "low": 5.0, "high": 5.0}) == ("5", "")  # a count
+    assert in_figures({"measured": 0.0, "low": 0.0, "high": 0.001}) == ("0.0000", "[0.0000, 0.0010]")
+    assert in_figures({"measured": None, "low": None, "high": None}) == ("", "")
 
 
 def test_the_command(cli, quick_store, tmp_path):

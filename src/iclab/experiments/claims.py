@@ -146,9 +146,16 @@ def judged(points: Callable[[list[Row]], list[Point] | None], rule: Callable[...
 
 
 def mean_point(
-    seeds: int, values: Callable[[list[Row]], BySeed], where: str = "", fate: str = "diverged"
+    seeds: int,
+    values: Callable[[list[Row]], BySeed],
+    where: str = "",
+    fate: str = "diverged",
+    most: float = math.inf,
 ) -> Callable[[list[Row]], list[Point] | None]:
-    """Make one point of one number a seed: its mean over seeds. ``fate`` says why a seed may have none."""
+    """Make one point of one number a seed: its mean over seeds.
+
+    ``fate`` says why a seed may have none, ``most`` what it cannot exceed.
+    """
 
     def points(rows: list[Row]) -> list[Point] | None:
         found = values(rows)
@@ -156,7 +163,8 @@ def mean_point(
             return None
         good = [value for value in found.values() if value is not None]
         mean = sum(good) / len(good) if good else None
-        return [Point(mean, over_seeds(good), where, len(found) - len(good), fate)]
+        interval = over_seeds(good)
+        return [Point(mean, replace(interval, high=min(interval.high, most)), where, len(found) - len(good), fate)]
 
     return points
 
@@ -178,7 +186,7 @@ def _every(
     if not points:
         return Judgement("not run")
     diverged = max(p.diverged for p in points)  # the points share their seeds
-    note = f"; {diverged} {points[0].fate}" if diverged else ""
+    note = f"{diverged} {points[0].fate}" if diverged else ""
     if not measured:
         return Judgement("undecided", where=f"every seed {points[0].fate}")
     worst = max(measured, key=lambda p: p.interval.high if highest else -p.interval.low)
@@ -189,4 +197,4 @@ def _every(
         verdict = "holds"
     else:
         verdict = "undecided"
-    return Judgement(verdict, worst.value, worst.interval, worst.where + note)
+    return Judgement(verdict, worst.value, worst.interval, "; ".join(filter(None, (worst.where, note))))

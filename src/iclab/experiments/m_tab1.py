@@ -201,7 +201,7 @@ class MambaAndLinear(ModelTable):
                 Claim(
                     f"M-tab1.linear-level.{name}",
                     "the linear Transformer: 93.68, 94.12, 93.96 %",
-                    f"accuracy between 0.93 and 0.955 at FQ, R and CQ, trained {name[1]} steps round the ring",
+                    f"accuracy between 0.93 and 0.955 at FQ, R and CQ, trained on ring:{name[1]}",
                     between(n, 0.93, 0.955, [cell(linear, place, column) for place in ("FQ", "R", "CQ")]),
                 )
             )
