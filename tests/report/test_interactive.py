@@ -181,3 +181,19 @@ def test_panels_fill_the_width_and_stand_one_below_the_other_where_it_is_narrow(
     assert all(narrow[f"xaxis{n}.domain"] == [0, 1] for n in ("", 2, 3, 4))
     tops = [narrow[f"yaxis{n}.domain"][1] for n in ("", 2, 3, 4)]
     assert tops == sorted(tops, reverse=True)
+
+
+def test_entries_that_look_alike_are_told_apart_by_their_panels():
+    figure = Figure()
+    left, right = figure.subplots(1, 2)
+    for axes, letter, name in ((left, "A", "steps"), (right, "B", "lengths")):
+        axes.set_title(f"{letter}  a panel", loc="left")
+        axes.plot([1, 2, 3], [1, 2, 3], color="#0072B2", label=name)
+        axes.plot([1, 2, 3], [3, 2, 1], color="#D55E00", label="in both")
+        axes.legend()
+    traces = [trace for trace in interactive(figure)["data"] if "name" in trace]
+    assert {trace["name"] for trace in traces} == {"A: steps", "B: lengths", "in both"}
+    assert all(trace["name"] == trace["legendgroup"] for trace in traces)
+    right.lines[0].set_color("#009E73")
+    right.legend()
+    assert {trace["name"] for trace in interactive(figure)["data"]} == {"steps", "lengths", "in both"}

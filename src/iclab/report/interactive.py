@@ -18,7 +18,7 @@ from matplotlib.lines import Line2D
 from matplotlib.text import Annotation
 from matplotlib.ticker import FixedLocator, NullLocator
 
-from iclab.report.traces import Names, Trace, colour_of, dashes_of, explained, placed, stand_for, traces_of
+from iclab.report.traces import Names, Trace, colour_of, dashes_of, explained, placed, stand_for, tell_apart, traces_of
 
 PIXELS = 84
 """For an inch of the drawn figure's height."""
@@ -66,8 +66,7 @@ def interactive(figure: Figure) -> dict[str, Any]:
             across |= {"visible": False, "matches": panel.over.x}
             up |= {"overlaying": panel.over.y, "tickmode": up.get("tickmode", "auto")}
         layout[f"xaxis{panel.suffix}"], layout[f"yaxis{panel.suffix}"] = across, up
-        heading = panel.axes.get_title("left") or panel.axes.get_title("center")
-        if heading:
+        if heading := _heading(panel.axes):
             place = {"xref": f"{panel.x} domain", "yref": f"{panel.y} domain", "x": 0, "y": 1}
             looks = {"xanchor": "left", "yanchor": "bottom", "showarrow": False, "text": f"<b>{heading}</b>"}
             layout["annotations"].append(place | looks)
@@ -76,6 +75,7 @@ def interactive(figure: Figure) -> dict[str, Any]:
         layout["annotations"] += [note for text in panel.axes.texts if (note := _note(panel, text))]
     stand_for(traces)
     traces += explained(figure, traces)
+    tell_apart(traces, {panel.x: _heading(panel.axes) for panel in panels})
     height = float(figure.get_size_inches()[1]) * PIXELS
     domains = {}
     for panel in panels:
@@ -87,6 +87,10 @@ def interactive(figure: Figure) -> dict[str, Any]:
         "narrow": domains | {"height": max(300, 270 * lines) + 120},
         "least": LEAST if any(trace["type"] == "heatmap" for trace in traces) else 0,
     }
+
+
+def _heading(axes: Axes) -> str:
+    return axes.get_title("left") or axes.get_title("center")
 
 
 def _panels(figure: Figure) -> list[_Panel]:

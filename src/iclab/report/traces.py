@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -218,6 +219,7 @@ def _heat(image: Any, axes: Axes) -> Trace:
         "zmax": float(most),
         "colorscale": [[float(s), to_hex(image.get_cmap()(s))] for s in steps],
         "showscale": False,
+        "showlegend": False,
         "xgap": 2,
         "ygap": 2,
         "hoverinfo": "text",
@@ -277,6 +279,24 @@ def stand_for(traces: list[Trace]) -> None:
             best[trace["name"]] = max(kept, trace, key=_weight)
     for trace in best.values():
         trace["showlegend"] = True
+
+
+def tell_apart(traces: list[Trace], headings: dict[str, str]) -> None:
+    """Where two entries of the legend look the same, say of each in which panel it is, if panels have letters."""
+    shown = [trace for trace in traces if trace["showlegend"] and "xaxis" in trace]
+    if len({_seen(trace) for trace in shown}) == len(shown):
+        return
+    for entry in shown:
+        group = [trace for trace in traces if trace.get("legendgroup") == entry["name"]]
+        letter = re.match(r"[A-Z](?=  )", headings[entry["xaxis"]])
+        if letter and len({trace["xaxis"] for trace in group}) == 1:
+            for trace in group:
+                trace["name"] = trace["legendgroup"] = f"{letter[0]}: {trace['name']}"
+
+
+def _seen(trace: Trace) -> tuple[Any, ...]:
+    mark = trace.get("marker", {}).get("symbol")
+    return trace["line"]["color"], "lines" in trace["mode"] and trace["line"]["dash"], mark
 
 
 def _weight(trace: Trace) -> tuple[float, float]:

@@ -169,6 +169,7 @@ function strip(model, prompt, view, read) {
   text(end, rows.sum - 14, answer * prompt.target > 0 ? "right" : answer ? "wrong" : "", "quiet", "start");
   return `<svg class="strip" viewBox="0 0 ${width} ${tall}" role="img" aria-label="${model.name}: sum ${answer.toFixed(2)}">${parts.join("")}</svg>`;
 }
+const told = (value) => value.toPrecision(3).replace("-", "−");
 function step(place, data) {
   const part = (name) => place.querySelector(name);
   const [which, when, where] = [part(".which"), part(".when"), part(".where")];
@@ -185,8 +186,8 @@ function step(place, data) {
     part(".strips").innerHTML = data.models.map((model, m) => strip(model, prompt, views[m], read)).join("");
     const token = prompt.tokens[read - 1];
     const facts = token ? `Example ${read}: ${token.outlier ? "an outlier" : "clean"}, ${token.same ? "with the query's pattern" : "with the other pattern"}, shows ${token.label > 0 ? "+1" : "−1"}${token.label !== token.true_label ? ", which is wrong" : ""}. ` : "Nothing read yet. ";
-    const said = token ? data.models.map((model, m) => `${model.name}: attention ${views[m].attention[read - 1].toPrecision(3)}, gate ${views[m].gate[read - 1].toPrecision(3)}, vote ${views[m].vote[read - 1].toPrecision(3)}.`).join(" ") : "";
-    part(".telling").textContent = `${facts}${said} After training step ${data.steps[when.value]} the whole prompt is answered ${data.models.map((model, m) => `${views[m].output.toFixed(2)} by ${model.name}`).join(" and ")}; right is ${prompt.target > 0 ? "+" : "−"}.`;
+    const said = token ? data.models.map((model, m) => `${model.name}: attention ${told(views[m].attention[read - 1])}, gate ${told(views[m].gate[read - 1])}, vote ${told(views[m].vote[read - 1])}.`).join(" ") : "";
+    part(".telling").textContent = `${facts}${said} After training step ${data.steps[when.value]} the whole prompt is answered ${data.models.map((model, m) => `${told(views[m].output)} by ${model.name}`).join(" and ")}; right is ${prompt.target > 0 ? "+" : "−"}.`;
   }
   const move = (by) => { where.value = +where.value + by; show(); };
   const stop = () => { clearInterval(timer); timer = null; part(".play").textContent = "Play"; part(".telling").ariaLive = "polite"; };
