@@ -24,6 +24,13 @@ class InputError(ValueError):
     """Something a person asked for cannot be done; the message is one line that says what is allowed."""
 
 
+def check_whole(**sizes: Any) -> None:
+    """Refuse sizes that are not whole numbers of at least 1."""
+    for name, size in sizes.items():
+        if not isinstance(size, int) or isinstance(size, bool) or size < 1:
+            raise InputError(f"{name} = {size!r}: must be a whole number of at least 1")
+
+
 class OutsideTheoremWarning(UserWarning):
     """What was asked for can be done, but no theorem of the papers speaks of it."""
 

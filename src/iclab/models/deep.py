@@ -28,7 +28,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from iclab.description import InputError
+from iclab.description import InputError, check_whole
 from iclab.models.answer import Answer
 from iclab.models.mamba import diagonal
 
@@ -62,9 +62,7 @@ class Deep(nn.Module, ABC):
     ) -> None:
         super().__init__()
         dimension = width - 1
-        for name, count in (("layers", layers), ("heads", heads)):
-            if not isinstance(count, int) or isinstance(count, bool) or count < 1:
-                raise InputError(f"{name} = {count!r}: must be a whole number of at least 1")
+        check_whole(layers=layers, heads=heads)
         check_switches(residual=residual, values=heads > 1 if values is None else values)
         if dimension % heads:
             raise InputError(f"heads = {heads}: must divide the dimension {dimension}")

@@ -15,7 +15,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from iclab.description import InputError
+from iclab.description import InputError, check_whole
 from iclab.models.answer import Answer
 
 
@@ -47,10 +47,7 @@ class GPT2(nn.Module):
         dropout: float = 0.0,
     ) -> None:
         super().__init__()
-        sizes = {"layers": layers, "heads": heads, "hidden": hidden, "positions": positions}
-        for name, size in sizes.items():
-            if not isinstance(size, int) or isinstance(size, bool) or size < 1:
-                raise InputError(f"{name} = {size!r}: must be a whole number of at least 1")
+        check_whole(layers=layers, heads=heads, hidden=hidden, positions=positions)
         if hidden % heads:
             raise InputError(f"heads = {heads}: must divide hidden = {hidden}")
         if not 0 <= dropout < 1:

@@ -20,7 +20,7 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from iclab.description import InputError
+from iclab.description import InputError, check_whole
 from iclab.models.answer import Answer
 from iclab.models.compact import attend, read_out
 from iclab.models.mamba import linear_scores
@@ -77,9 +77,7 @@ class SoftmaxMLP(nn.Module):
             "state_size": width if state_size is None else state_size,
             "value_size": width if value_size is None else value_size,
         }
-        for name, size in sizes.items():
-            if not isinstance(size, int) or isinstance(size, bool) or size < 1:
-                raise InputError(f"{name} = {size!r}: must be a whole number of at least 1")
+        check_whole(**sizes)
         if output not in ("mean", "root"):
             raise InputError(f"output = {output!r}: must be mean or root")
         inputs, values = torch.zeros(sizes["state_size"], width), torch.zeros(sizes["value_size"], width)
