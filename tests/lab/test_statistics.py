@@ -247,6 +247,7 @@ def test_a_claim_makes_one_record():
         "where": "α = 0.5",
         "paper": "the paper's words",
         "predicate": "error < 0.3",
+        "ours": False,
         "points": [],
         "margins": [],
     }
