@@ -148,8 +148,9 @@ def parser(actions: Mapping[str, Callable[[argparse.Namespace], None]]) -> argpa
     reproduce = command(
         "reproduce",
         "run every experiment there is, and make the report",
-        "examples:\n  iclab reproduce --quick           one group of 8 seeds, fewer points\n"
-        "  iclab reproduce                   the full edition; Ctrl-C and the same command go on where it stopped",
+        "examples:\n  iclab reproduce --quick           one group of 8 seeds, fewer points: some ten minutes\n"
+        "  iclab reproduce                   the full edition, 16 seeds: some four hours on two cores; after Ctrl-C the\n"
+        "                                    same command goes on where it stopped",
     )
     computes(reproduce)
     reproduce.add_argument("--quick", action="store_true", help="the quick edition of each")
@@ -158,7 +159,7 @@ def parser(actions: Mapping[str, Callable[[argparse.Namespace], None]]) -> argpa
 
     report = command(
         "report",
-        "make the report: one page of everything a store holds",
+        "make the report: one page of all experiments that a store holds",
         "examples:\n  iclab report                      results/index.html, and every figure, table and number\n"
         "  iclab report --store elsewhere --out pages",
     )
