@@ -197,3 +197,13 @@ def test_entries_that_look_alike_are_told_apart_by_their_panels():
     right.lines[0].set_color("#009E73")
     right.legend()
     assert {trace["name"] for trace in interactive(figure)["data"]} == {"steps", "lengths", "in both"}
+
+
+def test_a_curve_stands_for_its_name_rather_than_single_marks():
+    figure = Figure()
+    axes = figure.subplots()
+    axes.plot([1, 2, 3], [1, 2, 3], "o", color="#0072B2", markerfacecolor="white", markersize=9)
+    axes.plot([1, 2, 3], [1, 2, 3], color="#0072B2", marker="o", markersize=4, label="Mamba")
+    axes.legend()
+    (shown,) = [trace for trace in interactive(figure)["data"] if trace["showlegend"]]
+    assert (shown["name"], shown["mode"]) == ("Mamba", "lines+markers")

@@ -299,8 +299,8 @@ def _seen(trace: Trace) -> tuple[Any, ...]:
     return trace["line"]["color"], "lines" in trace["mode"] and trace["line"]["dash"], mark
 
 
-def _weight(trace: Trace) -> tuple[float, float]:
-    return trace.get("opacity", 1.0), trace.get("marker", {}).get("size", 0.0)
+def _weight(trace: Trace) -> tuple[bool, float, float]:
+    return "lines" in trace["mode"], trace.get("opacity", 1.0), trace.get("marker", {}).get("size", 0.0)
 
 
 def _look(line: Line2D) -> tuple[Any, ...]:
