@@ -124,7 +124,7 @@ class ShiftSettings(NonlinearPaper):
     gpt2_batch_size: Annotated[int, Chosen("not said", others=(32,))] = 64
 
     def quick(self) -> Self:
-        """Return the quick edition: fewer points and prompts; an eighth of GPT-2's training, which is not judged."""
+        """Return the quick edition: fewer points and prompts; a sixteenth of GPT-2's training, which is not judged."""
         return (
             super()
             .quick()
@@ -133,7 +133,7 @@ class ShiftSettings(NonlinearPaper):
                 lengths=tuple(n for n in self.lengths if n in (5, 20)) or self.lengths,
                 test_fractions=tuple(sorted({min(self.test_fractions), max(self.test_fractions)})),
                 test_prompts=min(self.test_prompts, 1_000),
-                gpt2_steps=min(self.gpt2_steps, 200),
+                gpt2_steps=min(self.gpt2_steps, 100),
             )
         )
 
