@@ -19,7 +19,7 @@ from iclab.words import PROMPT_FLAGS, RECIPE_FLAGS, pairs, parser, value_of
 if TYPE_CHECKING:
     from iclab.engines import Training
     from iclab.experiments.outcome import Outcome
-    from iclab.experiments.settings import Settings
+    from iclab.experiments.provenance import Settings
     from iclab.report import Content
 
 
@@ -79,7 +79,7 @@ def _settings(options: argparse.Namespace, kind: type[Settings]) -> Settings:
 
 def _experiments(options: argparse.Namespace) -> None:
     from iclab.experiments import experiments, find
-    from iclab.experiments.settings import Disclosed
+    from iclab.experiments.provenance import Disclosed
 
     listed = []
     for experiment in map(find, options.ids or experiments()):

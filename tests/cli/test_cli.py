@@ -16,7 +16,7 @@ import pytest
 
 import iclab
 from iclab.experiments import experiments, find
-from iclab.experiments.settings import Chosen
+from iclab.experiments.provenance import Chosen
 
 Cli = Callable[..., Any]
 FLIP = ("--set", 'label_rules=["flip"]')

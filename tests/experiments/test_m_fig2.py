@@ -5,7 +5,7 @@ import pytest
 from iclab.engines import Training
 from iclab.experiments import experiments, find
 from iclab.experiments.m_fig2 import FigureSettings, floor
-from iclab.experiments.settings import Chosen, Disclosed
+from iclab.experiments.provenance import Chosen, Disclosed
 from iclab.lab import Store, run
 from iclab.theory.outliers import all_outliers, linear_outlier_bound, mamba_outlier_bound
 

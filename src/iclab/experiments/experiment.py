@@ -15,7 +15,7 @@ from matplotlib.figure import Figure
 from iclab.description import InputError
 from iclab.engines import Training
 from iclab.experiments.claims import Claim
-from iclab.experiments.settings import Settings
+from iclab.experiments.provenance import Settings
 from iclab.lab import MeasurementCell, Store, TrainingCell
 from iclab.probes import Row
 

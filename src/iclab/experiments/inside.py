@@ -16,7 +16,8 @@ from iclab.engines import Training
 from iclab.experiments import style
 from iclab.experiments.claims import BySeed, Claim, Point, every_above, every_below, judged, mean_point
 from iclab.experiments.experiment import Condition, Experiment, in_groups
-from iclab.experiments.settings import Chosen, Different, Disclosed, MambaPaper
+from iclab.experiments.provenance import Chosen, Different, Disclosed
+from iclab.experiments.settings import MambaPaper
 from iclab.probes import Row
 
 SEED = 0

@@ -14,8 +14,9 @@ from iclab.engines import Training
 from iclab.experiments import style
 from iclab.experiments.claims import Claim, Judge, Point, every_above, every_below, judged
 from iclab.experiments.experiment import Condition, Experiment, in_groups
+from iclab.experiments.provenance import Chosen, Disclosed
 from iclab.experiments.rows import error_points, errors, listed, paired_points, proportion
-from iclab.experiments.settings import Chosen, Disclosed, MambaPaper
+from iclab.experiments.settings import MambaPaper
 from iclab.probes import Interval, Row
 from iclab.theory.outliers import all_outliers, linear_outlier_bound, mamba_outlier_bound
 

@@ -13,8 +13,9 @@ from pydantic import Field
 from iclab.experiments import style
 from iclab.experiments.claims import BySeed, Claim, every_above, judged, mean_point
 from iclab.experiments.experiment import Condition, Experiment
+from iclab.experiments.provenance import Chosen
 from iclab.experiments.rows import difference, lost
-from iclab.experiments.settings import Chosen, DeepMambaPaper
+from iclab.experiments.settings import DeepMambaPaper
 from iclab.lab import MeasurementCell, TrainingCell
 from iclab.probes import Row
 

@@ -17,8 +17,9 @@ from iclab.engines import Training
 from iclab.experiments import style
 from iclab.experiments.claims import BySeed, Claim, every_above, every_below, judged, mean_point
 from iclab.experiments.experiment import Condition, Experiment
+from iclab.experiments.provenance import Chosen, Disclosed
 from iclab.experiments.rows import difference, lost
-from iclab.experiments.settings import Chosen, DeepMambaPaper, Disclosed
+from iclab.experiments.settings import DeepMambaPaper
 from iclab.lab import MeasurementCell, TrainingCell
 from iclab.models import Model
 from iclab.probes import Row

@@ -8,7 +8,8 @@ from pydantic import Field
 
 from iclab.experiments.claims import Claim
 from iclab.experiments.placements import Column, PlacementTable, ahead, at_least, between, flat
-from iclab.experiments.settings import Chosen, DeepMambaPaper, Different, Disclosed
+from iclab.experiments.provenance import Chosen, Different, Disclosed
+from iclab.experiments.settings import DeepMambaPaper
 
 ColumnName = Literal[
     "as chosen",

@@ -8,7 +8,8 @@ from pydantic import Field
 
 from iclab.experiments.claims import Claim
 from iclab.experiments.placements import Column, PlacementTable, ahead, near_print
-from iclab.experiments.settings import PLACEMENTS, Chosen, DeepMambaPaper, Different, Disclosed
+from iclab.experiments.provenance import Chosen, Different, Disclosed
+from iclab.experiments.settings import PLACEMENTS, DeepMambaPaper
 
 PRINTED = {
     1: (93.68, 94.12, 93.96),

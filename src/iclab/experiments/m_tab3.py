@@ -9,7 +9,7 @@ from pydantic import Field
 from iclab.experiments.claims import Claim
 from iclab.experiments.m_tab1 import CLEARLY, ColumnName, ModelTable, TableSettings, cell
 from iclab.experiments.placements import ahead, alike, at_least, flat
-from iclab.experiments.settings import Chosen, Different, Disclosed
+from iclab.experiments.provenance import Chosen, Different, Disclosed
 
 
 class SoftmaxTableSettings(TableSettings):

@@ -23,8 +23,9 @@ from iclab.experiments.placements import (
     marks,
     near_print,
 )
+from iclab.experiments.provenance import Different, Disclosed
 from iclab.experiments.rows import listed, proportion
-from iclab.experiments.settings import PLACEMENTS, DeepMambaPaper, Different, Disclosed
+from iclab.experiments.settings import PLACEMENTS, DeepMambaPaper
 from iclab.probes import Row
 
 NEAR = 0.02

@@ -17,7 +17,7 @@ from matplotlib.figure import Figure
 from iclab.description import InputError
 from iclab.experiments import style
 from iclab.experiments.experiment import Experiment
-from iclab.experiments.settings import Settings
+from iclab.experiments.provenance import Settings
 from iclab.lab import Store
 from iclab.probes import Row
 

@@ -14,8 +14,9 @@ from pydantic import Field
 from iclab.experiments import style
 from iclab.experiments.claims import BySeed, Claim, Point, every_above, every_within, judged, mean_point, together
 from iclab.experiments.experiment import Condition, Experiment, in_groups
+from iclab.experiments.provenance import Chosen, Different
 from iclab.experiments.rows import difference, lost, mean_text, proportion, values
-from iclab.experiments.settings import Chosen, Different, SelectorPaper
+from iclab.experiments.settings import SelectorPaper
 from iclab.probes import Row
 
 STILL = 0.1

@@ -23,7 +23,7 @@ from pydantic import Field, model_validator
 from iclab.experiments import style
 from iclab.experiments.claims import Claim, Point, every_below, judged
 from iclab.experiments.experiment import Condition, Experiment, find
-from iclab.experiments.settings import Chosen, Different, Settings
+from iclab.experiments.provenance import Chosen, Different, Settings
 from iclab.probes import Interval, Row
 
 MARKS = {"fails": "x", "undecided": "o"}

@@ -15,8 +15,9 @@ from iclab.experiments import style
 from iclab.experiments.claims import BySeed, Claim, every_above, every_below, every_within, judged, mean_point
 from iclab.experiments.experiment import Condition, Experiment, in_groups
 from iclab.experiments.neurons import by_seed, groups_of, large_share
+from iclab.experiments.provenance import Chosen
 from iclab.experiments.rows import difference, lost, mean_text, values
-from iclab.experiments.settings import LARGEST_SUM, Chosen, NonlinearPaper
+from iclab.experiments.settings import LARGEST_SUM, NonlinearPaper
 from iclab.probes import LARGE, Row
 
 CLOSE = 0.9

@@ -17,6 +17,7 @@ from iclab.engines import Recipe, Training
 from iclab.experiments import style
 from iclab.experiments.claims import Claim, Judgement, Point, every_above, every_below, every_within, judged, mean_point
 from iclab.experiments.experiment import Condition, Experiment, in_groups
+from iclab.experiments.provenance import Chosen, Different, Disclosed
 from iclab.experiments.rows import (
     error_points,
     errors,
@@ -27,7 +28,7 @@ from iclab.experiments.rows import (
     seed_points,
     values,
 )
-from iclab.experiments.settings import LARGEST_SUM, Chosen, Different, Disclosed, NonlinearPaper
+from iclab.experiments.settings import LARGEST_SUM, NonlinearPaper
 from iclab.models import Model
 from iclab.probes import Row
 from iclab.prompts import Prompts

@@ -14,8 +14,9 @@ from iclab.engines import Recipe, Training
 from iclab.experiments import style
 from iclab.experiments.claims import Claim, Point, every_above, every_below, judged
 from iclab.experiments.experiment import Condition, Experiment, in_groups
+from iclab.experiments.provenance import Chosen, Different, Disclosed
 from iclab.experiments.rows import errors, mean_text, paired_points, proportion
-from iclab.experiments.settings import LARGEST_SUM, Chosen, Different, Disclosed, NonlinearPaper
+from iclab.experiments.settings import LARGEST_SUM, NonlinearPaper
 from iclab.models import Model
 from iclab.probes import Row
 from iclab.prompts import Prompts

@@ -16,8 +16,9 @@ from iclab.experiments import style
 from iclab.experiments.claims import BySeed, Claim, Point, every_above, every_below, every_within, judged, mean_point
 from iclab.experiments.experiment import Condition, Experiment, in_groups
 from iclab.experiments.neurons import by_seed
+from iclab.experiments.provenance import Chosen, Different, Disclosed
 from iclab.experiments.rows import errors, listed, mean_text, paired_points, proportion, values
-from iclab.experiments.settings import LARGEST_SUM, Chosen, Different, Disclosed, NonlinearPaper
+from iclab.experiments.settings import LARGEST_SUM, NonlinearPaper
 from iclab.probes import Pruning, Row
 
 FREE = 0.15

@@ -25,8 +25,9 @@ from iclab.experiments.claims import (
     together,
 )
 from iclab.experiments.experiment import Condition, Experiment, in_groups
+from iclab.experiments.provenance import Chosen, Different
 from iclab.experiments.rows import difference, errors, mean_text, proportion
-from iclab.experiments.settings import Chosen, Different, NonlinearPaper
+from iclab.experiments.settings import NonlinearPaper
 from iclab.probes import Row
 from iclab.theory.contexts import length_for
 

@@ -14,8 +14,9 @@ from pydantic import Field
 from iclab.experiments import style
 from iclab.experiments.claims import Claim, every_above, every_below, judged
 from iclab.experiments.experiment import Condition, Experiment, in_groups
+from iclab.experiments.provenance import Chosen, Different, Disclosed
 from iclab.experiments.rows import error_points, errors, mean_text, proportion
-from iclab.experiments.settings import Chosen, Different, Disclosed, NonlinearPaper
+from iclab.experiments.settings import NonlinearPaper
 from iclab.probes import Row
 from iclab.prompts import Stream
 from iclab.prompts.counters import words

@@ -13,7 +13,7 @@ from iclab.experiments import experiments
 from iclab.experiments.experiment import Condition, Experiment
 from iclab.experiments.outcome import Outcome
 from iclab.experiments.planned import PLANNED
-from iclab.experiments.settings import Disclosed
+from iclab.experiments.provenance import Disclosed
 from iclab.experiments.style import NAMES
 from iclab.lab import MeasurementCell, Store
 
