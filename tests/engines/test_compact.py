@@ -117,3 +117,5 @@ def test_a_score_that_is_no_number_is_no_attention():
     torch.testing.assert_close(huge.sum(-1), torch.ones(1, 4, dtype=torch.float64))
     dead = torch.full((1, 1, 3), torch.nan)
     assert read_out(dead, torch.ones(1, 3)).isnan().all()
+    falling = torch.tensor([[[-torch.inf, 1.0, 2.0]]])
+    torch.testing.assert_close(read_out(falling, torch.ones(1, 3)), torch.relu(falling).sum(-1, keepdim=True))
