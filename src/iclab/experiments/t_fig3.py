@@ -13,11 +13,11 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from pydantic import Field
 
-from iclab.engines import Recipe, Training
+from iclab.engines import Training
 from iclab.experiments import style
 from iclab.experiments.claims import Claim, Judgement, Point, every_above, every_below, every_within, judged, mean_point
 from iclab.experiments.experiment import Condition, Experiment, in_groups
-from iclab.experiments.provenance import Chosen, Different, Disclosed
+from iclab.experiments.provenance import Chosen, Different
 from iclab.experiments.rows import (
     error_points,
     errors,
@@ -28,8 +28,7 @@ from iclab.experiments.rows import (
     seed_points,
     values,
 )
-from iclab.experiments.settings import LARGEST_SUM, NonlinearPaper
-from iclab.models import Model
+from iclab.experiments.settings import LARGEST_SUM, GPT2Paper
 from iclab.probes import Row
 from iclab.prompts import Prompts
 from iclab.prompts.tasks import Ring, TaskSet
@@ -45,7 +44,7 @@ ATTENTION = 0.8
 DOMAINS = {"in": "in domain, unseen tasks", "out": "out of domain"}
 
 
-class ShiftSettings(NonlinearPaper):
+class ShiftSettings(GPT2Paper):
     """T-fig3."""
 
     models: Annotated[
@@ -75,54 +74,6 @@ class ShiftSettings(NonlinearPaper):
         Chosen("other training tasks for the one-layer model, beside the paper's U = 1", grid=True),
     ] = (Ring(steps=2),)
     test_prompts: Annotated[int, Field(ge=1), Chosen("for each seed and point", grid=True)] = 4_000
-    gpt2_layers: Annotated[int, Disclosed("T §5")] = 3
-    gpt2_heads: Annotated[int, Disclosed("T §5")] = 2
-    gpt2_tasks: Annotated[TaskSet, Disclosed("U = 4 for GPT-2, T §5")] = Ring(steps=4)
-
-    # Chosen by the error on unseen tasks in domain, which is to be small for every seed. Out of domain, where K' = 5 is
-    # ten times the training's, no setting tried comes near the paper's 0.01.
-    evidence = (
-        f"{NonlinearPaper.evidence} Numbers of GPT-2 are the highest error of a seed on unseen tasks / the mean error "
-        "out of domain at S1 = 1.28: as chosen 0.006 / 0.053 with 16 seeds. All others are of single trainings without "
-        "dropout, of 400 steps with 4 seeds where nothing else is said."
-    )
-    gpt2_steps: Annotated[
-        int,
-        Chosen(
-            "not said. 400, 8 seeds: 0.081 / 0.13; 1600, 16 seeds: 0.030 / 0.084; 3200, 4 seeds: 0.001 / 0.11",
-            others=(400,),
-        ),
-    ] = 1_600
-    gpt2_dropout: Annotated[
-        float,
-        Field(ge=0, lt=1),
-        Chosen(
-            "GPT-2's own, as Hugging Face builds it. 0, 1600 steps, 16 seeds: 0.030 / 0.084: two seeds fit the "
-            "training tasks, not the unseen ones, and have no loss left to learn from",
-            others=(0.0,),
-        ),
-    ] = 0.1
-    gpt2_weight_decay: Annotated[
-        float, Chosen("AdamW's own. 0.01: 0.081 / 0.15; 0.1: 0.035 / 0.17; 1, 16 seeds: 0.010 / 0.25", others=(0.1,))
-    ] = 0.01
-    gpt2_step_size: Annotated[
-        float,
-        Chosen(
-            "AdamW's own. 0.001: 0.081 / 0.15; 0.002: 0.003 / 0.062; 0.002, 800 steps, 16 seeds: 0.082 / 0.060",
-            others=(0.002,),
-        ),
-    ] = 0.001
-    gpt2_hidden: Annotated[
-        int, Chosen("the width is not said. Other seeds than above: 64: 0.006 / 0.15; 128: 0.020 / 0.11", others=(128,))
-    ] = 64
-    gpt2_init_scale: Annotated[
-        float | None,
-        Chosen(
-            "how tokens are read in; as PyTorch starts a linear map. 0.02: 0.037 / 0.066; 0.3: 0.005 / 0.22",
-            others=(0.02,),
-        ),
-    ] = None
-    gpt2_batch_size: Annotated[int, Chosen("not said", others=(32,))] = 64
 
     def quick(self) -> Self:
         """Return the quick edition: fewer points and prompts; a sixteenth of GPT-2's training, which is not judged."""
@@ -136,35 +87,6 @@ class ShiftSettings(NonlinearPaper):
                 test_prompts=min(self.test_prompts, 1_000),
                 gpt2_steps=min(self.gpt2_steps, 100),
             )
-        )
-
-    def of_model(self, name: str) -> ShiftSettings:
-        """The settings of one model: GPT-2 has training tasks of its own."""
-        return self.changed(train_tasks=self.gpt2_tasks) if name == "gpt2" else self
-
-    def training_of(self, name: str) -> Training:
-        """The training of one model."""
-        own = self.of_model(name)
-        if name == "softmax-mlp":
-            return own.training()
-        options = {
-            "layers": self.gpt2_layers,
-            "heads": self.gpt2_heads,
-            "hidden": self.gpt2_hidden,
-            "init_scale": self.gpt2_init_scale,
-            "dropout": self.gpt2_dropout,
-        }
-        return Training(
-            model=Model(name="gpt2", options=options),
-            prompts=own.prompts(tasks=own.train_tasks),
-            recipe=Recipe(
-                steps=self.gpt2_steps,
-                batch_size=self.gpt2_batch_size,
-                step_size=self.gpt2_step_size,
-                optimizer="adamw",
-                optimizer_options={"weight_decay": self.gpt2_weight_decay},
-            ),
-            engine=self.engine,
         )
 
 
