@@ -92,7 +92,7 @@ def _experiments(options: argparse.Namespace) -> None:
                 "paper": experiment.paper,
                 "evidence": settings.evidence,
                 "claims": [
-                    {"id": c.id, "paper": c.paper, "predicate": c.predicate} for c in experiment.claims(settings)
+                    {"id": c.id, "paper": c.words, "predicate": c.predicate} for c in experiment.claims(settings)
                 ],
                 "settings": [
                     {
@@ -158,7 +158,7 @@ def _finish(
 
     out = Path(options.out)
     page = _write_report(options.store, out, outcomes) if report else None  # which writes the figures too
-    figures = [out / o.experiment.id / f"{o.experiment.id}.png" if report else o.write(out) for o in outcomes]
+    figures = [out / o.folder / f"{o.experiment.id}.png" if report else o.write(out) for o in outcomes]
     if options.json:
         documents = [
             {
@@ -200,7 +200,10 @@ def _reproduce(options: argparse.Namespace) -> None:
 def _report(options: argparse.Namespace) -> None:
     page, content = _write_report(options.store, Path(options.out))
     if not content.cells:
-        print(f"iclab: store = {options.store}: holds nothing yet", file=sys.stderr)
+        print(
+            f"iclab: store = {options.store}: holds nothing of any experiment as it usually is, full or quick",
+            file=sys.stderr,
+        )
     if options.json:
         print(json.dumps({"report": str(page), "claims": dict(content.verdicts)}, ensure_ascii=False))
         return
@@ -236,14 +239,12 @@ def _show(options: argparse.Namespace) -> None:
 
     started = time.perf_counter()
     experiment, store = find(options.id), Store(options.store)
-    settings = _settings(options, experiment.settings)
-    outcome = Outcome.of(experiment, settings, store)
-    if not outcome.complete and not options.quick:
-        options.quick = True
-        quick = _settings(options, experiment.settings)
-        if all(store.has(condition.cell) for condition in experiment.conditions(quick)):
-            print("iclab: the store holds the quick edition only", file=sys.stderr)
-            outcome = Outcome.of(experiment, quick, store)
+    wanted = _settings(options, experiment.settings)
+    options.quick = True
+    quick = _settings(options, experiment.settings)
+    outcome = Outcome.fullest(experiment, (wanted, quick), store) or Outcome.of(experiment, wanted, store)
+    if outcome.settings != wanted:
+        print("iclab: the store holds more of the quick edition: this is that one", file=sys.stderr)
     if not outcome.complete:
         print(f"iclab: not all of {experiment.id} has been run; showing what there is", file=sys.stderr)
     _finish([outcome], time.perf_counter() - started, options, together=False)

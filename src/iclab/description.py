@@ -42,7 +42,8 @@ class Description(BaseModel):
 
     def but(self, **changes: Any) -> Self:
         """Return the same with other values, validated: ``prompts.but(tasks="all")``."""
-        return type(self)(**dict(self) | changes)
+        now = {name: getattr(self, name) for name in type(self).model_fields}  # not what is cached beside them
+        return type(self)(**now | changes)
 
     def digest(self, **versions: int) -> str:
         """Hash the meaning: every field, defaults spelled out, in sorted order, and the given code versions."""

@@ -277,7 +277,7 @@ def test_reproduce_runs_every_experiment(
     assert (said.code, said.err) == (0, "")
     (found,) = said.json["experiments"]
     assert (found["id"], found["rows"]) == ("M-fig2", figure_run.said.json["rows"])
-    assert (tmp_path / "M-fig2" / "M-fig2.svg").exists()
+    assert Path(found["figure"]).with_suffix(".svg").exists()
     assert said.json["report"] == str(tmp_path / "index.html")
     assert 'data-figure="M-fig2"' in (tmp_path / "index.html").read_text()
     assert contents(figure_run.store) == before

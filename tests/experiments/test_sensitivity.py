@@ -51,13 +51,26 @@ def test_exactly_one_claim_that_turns_either_way_fails_too(monkeypatch, usual, t
     assert verdict(all_rows())["verdict"] == "fails"
 
 
-def test_a_claim_that_one_variant_could_not_judge_is_not_run(monkeypatch):
+@pytest.mark.parametrize("instead", ["undecided", "not run"])
+def test_a_claim_that_one_variant_leaves_open_may_have_turned(monkeypatch, instead):
     monkeypatch.setattr(
         type(VARIANTS[0]),
         "verdicts",
-        lambda self, rows: {"a": "not run" if self.name == "steps = 125" else "holds", "b": "holds"},
+        lambda self, rows: {"a": instead if self.name == "steps = 125" else "holds", "b": "holds"},
     )
-    assert verdict(all_rows())["verdict"] == "not run"
+    found = verdict(all_rows())
+    assert (found["verdict"], found["where"]) == ("undecided", "steps = 125")
+    assert (found["measured"], found["low"], found["high"]) == (0, 0, 1)
+
+
+def test_variants_that_all_diverge_prove_nothing():
+    rows = all_rows()
+    for row in rows:
+        if row["changed"] != "as chosen":
+            row |= {"error": None, "right": None, "prompts": None, "diverged": True}
+    found = verdict(rows)
+    assert (found["verdict"], found["measured"]) == ("undecided", 0)
+    assert found["high"] == len(find("M-fig2").claims(VARIANTS[0].settings))
 
 
 def test_a_claim_that_the_settings_leave_out_neither_counts_nor_is_drawn(monkeypatch):
@@ -86,6 +99,12 @@ def test_one_setting_is_changed_at_a_time_and_all_that_name_other_values():
         assert [name for name in mine if mine[name] != usual[name]] == [variant.changed]
     assert {variant.changed for variant in others} >= {"test_outlier_scale", "train_tasks", "steps", "step_sizes"}
     assert len({(variant.changed, variant.to) for variant in others}) == len(others)
+
+
+def test_settings_whose_variants_were_looked_at_can_be_changed():
+    settings = SENSITIVITY.settings(of=("M-fig2", "T-fig2"))
+    assert settings.variants.keys() == {"M-fig2", "T-fig2"}
+    assert settings.quick().variants.keys() == {"M-fig2"}
 
 
 def test_after_a_colon_only_that_model_is_run_and_only_what_changes_it_is_changed():

@@ -55,7 +55,7 @@ def test_nothing_is_wider_than_the_screen(page):
 
 def test_it_opens_fast(page):
     took = page.evaluate("performance.timing.loadEventEnd - performance.timing.navigationStart")
-    assert took < 10_000  # three seconds on a machine at rest; tests do not judge speed
+    assert took < 10_000  # it takes less than one second; three are allowed, but the machine may have other work
 
 
 def test_filters_leave_what_was_asked_for(page):
@@ -71,13 +71,13 @@ def test_filters_leave_what_was_asked_for(page):
     page.select_option("[data-filter=letter]", "")
     page.select_option("[data-filter=models]", "gpt2")
     found = shown.locator("th").all_inner_texts()
-    assert {text.partition(".")[0] for text in found} == {"T-fig3", "sensitivity"}
-    assert not [text for text in found if text.endswith("softmax-mlp")]
+    assert "sensitivity.T-fig3:gpt2" in found
+    assert {text.rpartition(".")[2].removeprefix("T-fig3:") for text in found} == {"gpt2"}
     page.select_option("[data-filter=models]", "")
     page.select_option("[data-filter=whose]", "iclab")
     assert 10 < shown.count() < many / 2
     page.select_option("[data-filter=letter]", "beyond")
-    assert {text.partition(".")[0] for text in shown.locator("th").all_inner_texts()} == {"sensitivity"}
+    assert {text.partition(".")[0] for text in shown.locator("th").all_inner_texts()} == {"inside", "sensitivity"}
     page.select_option("[data-filter=letter]", "")
     page.select_option("[data-filter=whose]", "")
     page.fill("[data-filter=words]", "no such words")
@@ -106,6 +106,15 @@ def test_a_prompt_can_be_stepped_through(page):
     stepper.locator(".play").click()
     page.wait_for_function("document.querySelector('.telling').textContent.includes('Example 2:')")
     stepper.locator(".play").click()
+
+
+def test_what_a_prompt_is_told_with_is_text(page):
+    view = "{attention: [1], gate: [1], vote: [1], output: 1}"
+    prompt = "{tokens: [{same: true, outlier: false, label: 1, true_label: 1}], target: 1}"
+    svg = page.evaluate(f"strip({{name: '<b>x</b>', colour: '\"/><i>'}}, {prompt}, {view}, 1)")
+    assert svg.count("x") > 1
+    assert "<b>" not in svg
+    assert "<i>" not in svg
 
 
 def test_themes_change_and_figures_with_them(page):

@@ -10,6 +10,7 @@ from matplotlib.lines import Line2D
 from matplotlib.patches import Patch
 
 from iclab.report.interactive import interactive
+from iclab.report.traces import CannotTellError
 
 
 def drawn(draw, *size):
@@ -97,9 +98,60 @@ def test_a_scale_that_the_browser_does_not_know_keeps_its_places():
     assert told["layout"]["yaxis"]["range"] == pytest.approx([0, one], rel=1e-5)
 
 
-def test_a_scale_that_nobody_thought_of_is_refused():
-    with pytest.raises(NotImplementedError, match="logit"):
-        drawn(lambda figure, axes: (axes.plot([0.1, 0.9], [0.1, 0.9]), axes.set_yscale("logit")))
+@pytest.mark.parametrize(
+    ("draw", "what"),
+    [
+        (lambda figure, axes: (axes.plot([0.1, 0.9], [0.1, 0.9]), axes.set_yscale("logit")), "logit"),
+        (lambda figure, axes: (axes.plot([0.1, 0.9], [0.1, 0.9]), axes.set_xscale("symlog")), "symlog"),
+        (lambda figure, axes: axes.barh([1, 2], [3, 4]), "BarContainer"),
+        (lambda figure, axes: axes.axvspan(1, 2), "Rectangle"),
+        (lambda figure, axes: axes.pcolormesh([[1, 2], [3, 4]]), "QuadMesh"),
+        (lambda figure, axes: axes.pie([1, 2]), "Wedge"),
+        (lambda figure, axes: axes.plot([0, 1], [0, 1], transform=axes.transAxes), "Line2D"),
+        (lambda figure, axes: axes.text(9, 9, "here", transform=None), "here"),
+        (lambda figure, axes: axes.set_visible(False), "no panel"),
+    ],
+)
+def test_what_nobody_thought_of_is_refused_and_never_left_out(draw, what):
+    with pytest.raises(CannotTellError, match=what):
+        drawn(draw)
+
+
+def test_names_on_an_axis_and_notes_in_shares_of_a_panel():
+    def draw(figure, axes):
+        axes.plot(["FQ", "R"], [0.1, 1.0], marker="o")
+        axes.set_yscale("log")
+        axes.text(0.5, 0, "below", transform=axes.transAxes)
+
+    told = drawn(draw)
+    assert (told["data"][0]["x"], told["data"][0]["y"]) == ([0, 1], [0.1, 1])
+    assert (told["layout"]["xaxis"]["tickvals"], told["layout"]["xaxis"]["ticktext"]) == ([0, 1], ["FQ", "R"])
+    (note,) = told["layout"]["annotations"]
+    assert (note["xref"], note["x"], note["yref"], note["y"]) == ("x domain", 0.5, "y domain", 0)
+
+
+def test_a_band_in_pieces_stays_so():
+    (band,) = drawn(
+        lambda figure, axes: axes.fill_between([0, 1, 2, 3, 4], 0, 1, where=[True, True, False, True, True])
+    )["data"]
+    assert band["x"].count(None) == 1
+    gap = band["x"].index(None)
+    assert (max(band["x"][:gap]), min(band["x"][gap + 1 :])) == (1, 3)
+
+
+def test_what_has_no_line_is_switched_by_its_entry_of_the_legend():
+    def draw(figure, axes):
+        axes.scatter([1, 2], [0.0, 1.0], color="#0072B2", label="marks")
+        axes.bar([1, 2], [1, 1], color="#D55E00", label="bars")
+        axes.set_yscale("symlog", linthresh=0.01)
+        axes.legend()
+
+    told = drawn(draw)
+    groups = {name: [t for t in told["data"] if t.get("legendgroup") == name] for name in ("marks", "bars")}
+    assert [sorted(t["showlegend"] for t in group) for group in groups.values()] == [[False, True]] * 2
+    (marks,) = [trace for trace in told["data"] if trace.get("mode") == "markers" and len(trace["x"]) == 2]
+    assert marks["customdata"] == [0, 1]  # what hovering tells: the values, not their places
+    assert marks["y"] != marks["customdata"]
 
 
 def test_rules_notes_and_arrows():
@@ -154,6 +206,11 @@ def test_a_heat_map_stands_the_right_way_up_and_names_its_cells():
     low, high = told["layout"]["yaxis"]["range"]
     assert low > high  # row 0 on top
     assert (swatch["name"], swatch["marker"]["color"]) == ("holds", "#009e73")
+
+
+def test_a_heat_map_of_plain_numbers_tells_them():
+    (heat,) = drawn(lambda figure, axes: axes.imshow(np.arange(12).reshape(3, 4) / 10))["data"]
+    assert heat["text"][2][3] == "<b>1.1</b>"
 
 
 def test_marks_and_bundles_of_lines():

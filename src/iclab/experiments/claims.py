@@ -45,11 +45,17 @@ class Claim:
     predicate: str
     """What exactly is tested."""
     judge: Judge
+    models: tuple[str, ...] = ()
+    """The models it speaks of, where its experiment has others too."""
+    ours: bool = False
+    """Whether it is iclab's question, not the paper's claim."""
+    counts: bool = False
+    """Whether its number is how many of something there are."""
 
     @property
-    def ours(self) -> bool:
-        """Whether it is iclab's question, not the paper's claim; its words say so."""
-        return "iclab's" in self.paper
+    def words(self) -> str:
+        """What is claimed, and by whom if not by the paper."""
+        return f"(iclab's) {self.paper}" if self.ours else self.paper
 
     def verdict(self, rows: list[Row]) -> dict[str, Any]:
         """Judge, as one record."""
@@ -57,17 +63,16 @@ class Claim:
         return {
             "id": self.id,
             "verdict": found.verdict,
-            "measured": None if found.measured is None else _finite(found.measured),
+            "measured": _finite(found.measured),
             "low": _finite(found.interval.low) if found.interval else None,
             "high": _finite(found.interval.high) if found.interval else None,
             "where": found.where,
-            "paper": self.paper,
+            "paper": self.words,
             "predicate": self.predicate,
+            "models": list(self.models),
             "ours": self.ours,
-            "points": [
-                {"value": p.value, "low": _finite(p.interval.low), "high": _finite(p.interval.high), "where": p.where}
-                for p in found.points
-            ],
+            "counts": self.counts,
+            "points": [p.record() for p in found.points],
             "margins": list(found.margins),
         }
 
@@ -79,18 +84,19 @@ def number(value: float) -> str:
 
 
 def in_figures(record: dict[str, Any]) -> tuple[str, str]:
-    """What a claim rests on and its interval, as people read them; a count has none."""
+    """What a claim rests on and its interval, as people read them."""
     value, low, high = (record[name] for name in ("measured", "low", "high"))
     if value is None:
         return "", ""
-    if value == low == high and value == int(value) != 0:
-        return f"{value:g}", ""
-    return number(value), "" if low is None or high is None else f"[{number(low)}, {number(high)}]"
+    tell = "{:.0f}".format if record["counts"] else number
+    if low is None or high is None:
+        return tell(value), "no interval"
+    return tell(value), "" if record["counts"] and low == high else f"[{tell(low)}, {tell(high)}]"
 
 
-def _finite(value: float) -> float | None:
-    """Leave an unbounded end (one seed has no spread) out of the record."""
-    return value if math.isfinite(value) else None
+def _finite(value: float | None) -> float | None:
+    """Leave an unbounded end (one seed has no spread) out of the record, and what is no number."""
+    return value if value is not None and math.isfinite(value) else None
 
 
 @dataclass(frozen=True)
@@ -104,6 +110,11 @@ class Point:
     """How many seeds are not in it."""
     fate: str = "diverged"
     """What became of them."""
+
+    def record(self) -> dict[str, Any]:
+        """What is kept of it."""
+        low, high = self.interval.low, self.interval.high
+        return {"value": _finite(self.value), "low": _finite(low), "high": _finite(high), "where": self.where}
 
 
 def every_below(points: Sequence[Point], margin: float) -> Judgement:

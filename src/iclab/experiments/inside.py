@@ -74,8 +74,8 @@ class Inside(Experiment[InsideSettings]):
     )
     reading = (
         "The examples of a prompt in a row, the nearest to the query on the right. Each casts a vote for the label it "
-        "shows: its attention times its gate. The votes, added up, are the answer. Outliers show the wrong label; "
-        "Mamba's gate takes their votes away, and the linear Transformer counts them."
+        "shows: its attention times its gate. The votes, added up, are the answer. Outliers show the wrong label: "
+        "look whether Mamba's gate leaves them a vote, and what they weigh in the linear Transformer, which has none."
     )
     caption = "the first prompts of seed 0 after training"
     theorems = ("M-cor1", "M-cor2")
@@ -117,12 +117,16 @@ class Inside(Experiment[InsideSettings]):
                 "Mamba selects against outliers",
                 f"share of outliers in Σ |vote| < {SHARE} after training; {rule}",
                 judged(points("mamba"), every_below, SHARE),
+                models=("mamba",),
+                ours=True,
             ),
             "linear": Claim(
                 "inside.linear.counted",
                 "the linear Transformer weighs outliers like others",
                 f"share of outliers in Σ |vote| > {least:g}, half of what they are, after training; {rule}",
                 judged(points("linear"), every_above, least),
+                models=("linear",),
+                ours=True,
             ),
         }
         return [tests[model] for model in settings.models]

@@ -141,25 +141,30 @@ class OutlierFraction(Experiment[FigureSettings]):
                     f"Mamba's error < {SMALL} even when α is close to {CLOSE_TO}",
                     f"mean error < {SMALL} at α = {low}",
                     _below(settings, rule),
+                    models=("mamba",),
                 ),
                 Claim(
                     f"M-fig2.mamba-excess.{rule}",
-                    f"(iclab's yardstick) < {SMALL} more than one who is right wherever an example is clean, and "
+                    f"< {SMALL} more than one who is right wherever an example is clean, and "
                     "believes the labels where none is",
                     f"mean error − {share} < {SMALL} at α = {low}",
                     _below(settings, rule, beyond_floor=True),
+                    models=("mamba",),
+                    ours=True,
                 ),
                 Claim(
                     f"M-fig2.linear-large.{rule}",
                     "the linear Transformer's error is large as long as α > 1/2",
                     f"mean error > {LARGE} at α = {high}",
                     _large(settings, rule),
+                    models=("linear",),
                 ),
                 Claim(
                     f"M-fig2.gap.{rule}",
                     "Mamba can tolerate more than 1/2 fraction of outliers, linear Transformers cannot",
                     f"linear − Mamba > {SMALL} on paired seeds at α = {both}",
                     _gap(settings, rule),
+                    models=("mamba", "linear"),
                 ),
             ]
         return claims

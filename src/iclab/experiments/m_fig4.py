@@ -102,13 +102,14 @@ class GatesByDistance(Experiment[GateSettings]):
         """Outliers shut out, clean examples fading exponentially; and how much of it training brings."""
         near = f"distances 1 to {settings.near}"
 
-        def small(name: str, layer: int, stage: str, words: str) -> Claim:
+        def small(name: str, layer: int, stage: str, words: str, **more: Any) -> Claim:
             ratios = partial(_ratios, layer=layer, stage=stage, near=settings.near)
             return Claim(
                 f"{self.id}.outlier-small.{name}",
                 words,
                 f"outlier gate / clean gate < {SMALL}, mean over {near}, over seeds",
                 judged(mean_point(settings.seeds, ratios), every_below, SMALL),
+                **{"models": ("deep-mamba",)} | more,
             )
 
         claims = []
@@ -121,12 +122,14 @@ class GatesByDistance(Experiment[GateSettings]):
                     "trained",
                     "the gates of outliers are very small, those of clean examples relatively large",
                 ),
-                small(f"layer{layer}.cq-training", layer, "closest", "(iclab's) the same after training on CQ"),
+                small(f"layer{layer}.cq-training", layer, "closest", "the same after training on CQ", ours=True),
                 Claim(
                     f"{self.id}.training-shuts.layer{layer}",
-                    "(iclab's yardstick) training brings outliers' gates down",
+                    "training brings outliers' gates down",
                     "ratio of outlier to clean gates: untrained − trained > 0, on paired seeds",
                     judged(mean_point(settings.seeds, partial(_shut, **sizes)), every_above, 0.0),
+                    models=("deep-mamba",),
+                    ours=True,
                 ),
                 Claim(
                     f"{self.id}.decay.layer{layer}",
@@ -136,21 +139,20 @@ class GatesByDistance(Experiment[GateSettings]):
                     judged(
                         mean_point(settings.seeds, partial(_straight, stage="trained", **sizes)), every_above, STRAIGHT
                     ),
+                    models=("deep-mamba",),
                 ),
                 Claim(
                     f"{self.id}.half-life.layer{layer}",
                     "Corollary 2: the gate of the j-th nearest clean example is at least of the order 2^−(j−1)",
                     f"mean ratio of the gates of clean examples j + 1 and j > 0.5, for j < {settings.near}, over seeds",
                     judged(mean_point(settings.seeds, partial(_fading, stage="trained", **sizes)), every_above, 0.5),
+                    models=("deep-mamba",),
                 ),
             ]
         if 1 in self.layers:
-            claims += [
-                small("one-layer", 1, "one layer", "(iclab's) the same in a Mamba of one layer, without a norm"),
-                small(
-                    "one-layer.norm", 1, "one layer, norm", "(iclab's) the same in a Mamba of one layer, with a norm"
-                ),
-            ]
+            for name, stage, norm in (("", "one layer", "without"), (".norm", "one layer, norm", "with")):
+                words = f"the same in a Mamba of one layer, {norm} a norm"
+                claims.append(small(f"one-layer{name}", 1, stage, words, models=("mamba",), ours=True))
         return claims
 
     def table(self, rows: list[Row], settings: GateSettings) -> list[dict[str, Any]]:

@@ -60,6 +60,7 @@ class WithSoftmax(ModelTable):
                 "softmax: 99.40, 99.26, 99.28 %",
                 "accuracy > 0.985 at FQ, R and CQ",
                 at_least(n, 0.985, [cell(softmax, place) for place in places]),
+                models=(softmax,),
             ),
             Claim(
                 "M-tab3.softmax-flat",
@@ -67,23 +68,27 @@ class WithSoftmax(ModelTable):
                 "all examples at once: it does not know their order)",
                 "placements differ by less than 0.005, on paired seeds",
                 flat(n, 0.005, {"column": "as chosen", "model": softmax, "stage": "trained"}),
+                models=(softmax,),
             ),
             Claim(
                 "M-tab3.softmax-better",
                 "softmax attention is better than linear attention",
                 f"softmax − linear > {CLEARLY} at FQ, R and CQ, on paired seeds",
                 ahead(n, CLEARLY, [(cell(softmax, place), cell(linear, place)) for place in places]),
+                models=(softmax, linear),
             ),
             Claim(
                 "M-tab3.softmax-near-mamba",
                 "softmax attention is close to Mamba",
                 "softmax and Mamba differ by less than 0.01 at FQ and R, on paired seeds",
                 alike(n, 0.01, [(cell(softmax, place), cell(mamba, place)) for place in ("FQ", "R")]),
+                models=(softmax, mamba),
             ),
             Claim(
                 "M-tab3.mamba-cq-drop",
                 "Mamba is more vulnerable to outliers near the query",
                 "Mamba's accuracy at CQ more than 0.08 below FQ and R, on paired seeds",
                 ahead(n, 0.08, [(cell(mamba, place), cell(mamba, "CQ")) for place in ("FQ", "R")]),
+                models=(mamba,),
             ),
         ]

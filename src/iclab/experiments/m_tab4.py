@@ -193,9 +193,10 @@ class LinearFractions(FractionTable):
             ),
             Claim(
                 "M-tab5.vote",
-                "(iclab's yardstick) the printed numbers are those of a plain vote",
+                "the printed numbers are those of a plain vote",
                 f"a plain vote within {NEAR} of each of the paper's numbers",
                 near_print(settings.seeds, NEAR, self.printed_cells(settings, "vote")),
+                ours=True,
             ),
         ]
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import json
+from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -43,6 +44,8 @@ class Outcome:
     @classmethod
     def of(cls, experiment: Experiment[Any], settings: Settings, store: Store) -> Outcome:
         """Collect rows and judge the claims."""
+        cells = [condition.cell for condition in experiment.conditions(settings)]
+        complete = all(map(store.has, cells))  # asked first: another process may add some
         rows = experiment.rows(settings, store)
         if not rows:
             raise InputError(
@@ -50,19 +53,26 @@ class Outcome:
                 f"run `iclab run {experiment.id}` first"
             )
         claims = [claim.verdict(rows) for claim in experiment.claims(settings)]
-        complete = all(store.has(condition.cell) for condition in experiment.conditions(settings))
         return cls(experiment, settings, rows, claims, complete)
 
     @classmethod
     def best(cls, experiment: Experiment[Any], store: Store) -> Outcome | None:
-        """Return the fullest edition that a store holds: full, else quick, else what there is; None of nothing."""
-        editions = (experiment.settings(), experiment.settings().quick())
-        there = [[store.has(c.cell) for c in experiment.conditions(edition)] for edition in editions]
-        for wanted in (all, any):
-            for edition, cells in zip(editions, there, strict=True):
-                if cells and wanted(cells):
-                    return cls.of(experiment, edition, store)
-        return None
+        """Return the fullest edition that a store holds: full, else quick, else the one of which more can be judged."""
+        full = experiment.settings()
+        return cls.fullest(experiment, (full, full.quick()), store)
+
+    @classmethod
+    def fullest(cls, experiment: Experiment[Any], editions: Iterable[Settings], store: Store) -> Outcome | None:
+        """Return the first that is complete, else the one of which more can be judged; None of nothing."""
+        there = [(edition, [store.has(c.cell) for c in experiment.conditions(edition)]) for edition in editions]
+        for edition, cells in there:
+            if all(cells):
+                return cls.of(experiment, edition, store)
+        parts = [cls.of(experiment, edition, store) for edition, cells in there if any(cells)]
+        return max(parts, key=lambda part: (part._judged(), len(part.rows)), default=None)
+
+    def _judged(self) -> int:
+        return sum(claim["verdict"] != "not run" for claim in self.claims)
 
     @cached_property
     def table(self) -> list[dict[str, Any]]:
@@ -79,9 +89,9 @@ class Outcome:
 
     @property
     def folder(self) -> str:
-        """The name of its folder: the experiment's id, or for settings of one's own a name that is theirs alone."""
-        own = self.settings.unusual() and self.settings.edition == "other"
-        return f"{self.experiment.id}-{self.settings.digest()[:6]}" if own else self.experiment.id
+        """The name of its folder: the experiment's id; of other editions than the full one a name that is theirs."""
+        ends = {"full": "", "quick": "-quick", "other": f"-{self.settings.digest()[:6]}"}
+        return f"{self.experiment.id}{ends[self.settings.edition]}"
 
     def write(self, out: Path) -> Path:
         """Write figure, table, rows and verdicts below ``out``; return the figure to open."""

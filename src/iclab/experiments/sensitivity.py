@@ -1,7 +1,7 @@
 """sensitivity: what the claims would be if the settings that no paper states were others.
 
 Each experiment is run again with one of its chosen settings changed (`Chosen.others`) and the others as they are; its
-own claims are judged on what comes out. Nothing here knows what the experiments are about.
+own claims are judged on what comes out. Which experiments is a setting; of what they are about nothing is known here.
 """
 
 from __future__ import annotations
@@ -56,6 +56,11 @@ class Variant:
     def conditions(self) -> list[Condition]:
         """What the experiment needs."""
         return self.experiment.conditions(self.settings)
+
+    @property
+    def models(self) -> tuple[str, ...]:
+        """What it trains."""
+        return tuple(sorted({condition.cell.training.training.model.label for condition in self.conditions}))
 
     def complete(self, rows: list[Row]) -> bool:
         """Whether its rows have every seed of every condition."""
@@ -164,12 +169,15 @@ class Sensitivity(Experiment[SensitivitySettings]):
         return [
             Claim(
                 f"sensitivity.{part}",
-                f"(iclab's) the claims of {part} do not depend on settings that the paper does not state",
+                f"the claims of {part} do not depend on settings that the paper does not state",
                 "with every other value of one such setting, no claim turns from holds to fails or back; the number is "
-                "how many do",
+                "how many do, and up to how many may, where some become undecided",
                 judged(partial(_turned, settings=settings, part=part), every_below, 0.5),
+                models=variants[0].models,
+                ours=True,
+                counts=True,
             )
-            for part in settings.of
+            for part, variants in settings.variants.items()
         ]
 
     def table(self, rows: list[Row], settings: SensitivitySettings) -> list[dict[str, Any]]:
@@ -234,7 +242,10 @@ def _heat(axes: Axes, names: list[str], verdicts: list[dict[str, str]]) -> None:
 
 
 def _turned(rows: list[Row], settings: SensitivitySettings, part: str) -> list[Point] | None:
-    """How many claims turn from one side to the other, a point for each variant; None of what is not all there."""
+    """How many claims turn from one side to the other, a point for each variant; None of what is not all there.
+
+    One that becomes undecided, as it must where seeds diverge, may have turned: the interval reaches so far.
+    """
     if not rows:
         return None
     variants = settings.variants[part]
@@ -243,15 +254,12 @@ def _turned(rows: list[Row], settings: SensitivitySettings, part: str) -> list[P
         return None
     usual, *others = _verdicts(rows, variants)
     decided = [claim for claim, verdict in usual.items() if verdict in ("holds", "fails")]
-    if not decided:
-        return None
     points = []
     for variant, now in zip(variants[1:], others, strict=True):
-        if any(now[claim] == "not run" for claim in decided):
-            return None
-        many = sum({usual[claim], now[claim]} == {"holds", "fails"} for claim in decided)
-        points.append(Point(float(many), Interval(many, many), variant.name))
-    return points or None
+        turned = sum({usual[claim], now[claim]} == {"holds", "fails"} for claim in decided)
+        unsure = sum(now[claim] in ("undecided", "not run") for claim in decided)
+        points.append(Point(float(turned), Interval(turned, turned + unsure), variant.name))
+    return points if decided else None
 
 
 def _told(value: Any, usual: Any) -> str:

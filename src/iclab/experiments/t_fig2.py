@@ -123,7 +123,11 @@ class Mechanism(Experiment[MechanismSettings]):
                     f"T-fig2.neurons.{part}",
                     f"neurons align with {name} (Proposition 4.5)",
                     f"mean angle < {ANGLE:g}° over the large neurons, at the end",
-                    judged(mean_point(seeds, partial(_angle, settings=settings, part=part)), every_below, ANGLE),
+                    judged(
+                        mean_point(seeds, partial(_angle, settings=settings, part=part), fate="diverged or have none"),
+                        every_below,
+                        ANGLE,
+                    ),
                 )
             )
         claims += [

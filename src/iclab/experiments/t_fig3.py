@@ -190,15 +190,18 @@ class Shift(Experiment[ShiftSettings]):
                         judged(partial(_lengths, settings=settings, model=model, domain=domain), every_above, 0.0),
                     )
                 )
+            about = [replace(claim, models=(model,)) for claim in about]
             claims += [_if_trained(claim, settings) for claim in about] if model == "gpt2" else about
         if "softmax-mlp" in settings.models:
             claims.append(
                 Claim(
                     "T-fig3.leak",
-                    "out of domain, errors come from attention that goes to other patterns (a finding of iclab's)",
+                    "out of domain, errors come from attention that goes to other patterns",
                     f"error of the one-layer model − error of a vote weighted by its attention within ±{SMALL} at "
                     "every S1 in [0, 1), where there are errors",
                     judged(partial(_leaks, settings=settings), every_within, -SMALL, SMALL),
+                    models=("softmax-mlp",),
+                    ours=True,
                 )
             )
         return claims

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-import re
 import shlex
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
 from iclab.experiments import experiments
+from iclab.experiments.claims import Claim, Judgement
 from iclab.experiments.experiment import Condition, Experiment
 from iclab.experiments.outcome import Outcome
 from iclab.experiments.planned import PLANNED
@@ -17,6 +17,7 @@ from iclab.experiments.provenance import Disclosed
 from iclab.experiments.style import NAMES
 from iclab.lab import MeasurementCell, Store
 
+NOT_RUN = Judgement("not run")
 PAPERS = {
     "M": "Mamba and outliers: one layer of Mamba is linear attention times a gate",
     "T": "Nonlinear Transformers: softmax attention with an MLP, unseen tasks, out of domain, pruning",
@@ -182,27 +183,16 @@ def _board(sections: list[Section]) -> tuple[dict[str, Any], ...]:
         for section in sections:
             if section.paper == letter:
                 shared = {"section": section.id, "letter": letter}
-                board += [claim | shared | {"models": _about(claim, section.models)} for claim in section.claims]
+                board += [
+                    claim | shared | {"models": claim["models"] or list(section.models)} for claim in section.claims
+                ]
         for plan in PLANNED:
             if paper_of(plan.id) == letter and plan.id not in written:
                 near = [section.id for section in sections if plan.id in section.experiment.theorems]
                 beside = f"; {', '.join(near)} bear{'s' if len(near) == 1 else ''} on it" if near else ""
-                claim = {"id": plan.id, "paper": plan.statement, "predicate": f"no test of its own yet{beside}"}
-                nothing = {"verdict": "not run", "measured": None, "low": None, "high": None, "where": plan.where}
-                more = {"points": [], "margins": [], "section": "", "models": [], "letter": letter, "ours": False}
-                board.append(claim | nothing | more)
+                claim = Claim(plan.id, plan.statement, f"no test of its own yet{beside}", lambda rows: NOT_RUN)
+                board.append(claim.verdict([]) | {"where": plan.where, "section": "", "letter": letter})
     return tuple(board)
-
-
-def _about(claim: dict[str, Any], models: Iterable[str]) -> list[str]:
-    """Which of an experiment's models a claim names; all, if it names none."""
-    text = f"{claim['id']} {claim['paper']} {claim['predicate']}".lower()
-
-    def named(model: str) -> bool:
-        names = {model.removeprefix("deep-"), NAMES.get(model, model).lower()}
-        return any(re.search(rf"(?<![\w-]){re.escape(name)}(?![\w])(?!-mlp)", text) for name in names)
-
-    return [model for model in models if named(model)] or list(models)
 
 
 def _code(conditions: list[Condition]) -> dict[str, str]:

@@ -2,7 +2,7 @@
 
 An experiment draws its figure once. This walks over what it drew (curves, bands, bars, marks, heat maps, notes) and
 describes the same for the browser, where one can hover, zoom and switch curves off. Curves of one name are one entry
-of the legend, in all panels together.
+of the legend, in all panels together. A figure with anything else in it is refused (`CannotTellError`).
 """
 
 from __future__ import annotations
@@ -13,12 +13,24 @@ from typing import Any
 import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.axis import Axis, XAxis
+from matplotlib.category import StrCategoryLocator
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 from matplotlib.text import Annotation
 from matplotlib.ticker import FixedLocator, NullLocator
 
-from iclab.report.traces import Names, Trace, colour_of, dashes_of, explained, placed, stand_for, tell_apart, traces_of
+from iclab.report.traces import (
+    CannotTellError,
+    Names,
+    Trace,
+    colour_of,
+    dashes_of,
+    explained,
+    placed,
+    stand_for,
+    tell_apart,
+    traces_of,
+)
 
 PIXELS = 84
 """For an inch of the drawn figure's height."""
@@ -51,6 +63,8 @@ class _Panel:
 def interactive(figure: Figure) -> dict[str, Any]:
     """Describe a drawn figure to Plotly: its traces, its layout, and a second layout for narrow screens."""
     panels = _panels(figure)
+    if not panels:
+        raise CannotTellError("no panel")
     names = Names.of(figure)
     traces: list[Trace] = []
     layout: dict[str, Any] = {"annotations": [], "shapes": [], "hovermode": "closest"}
@@ -159,7 +173,7 @@ def _axis(axis: Axis, domain: list[float], anchor: str) -> dict[str, Any]:
     if logarithmic:
         about |= {"type": "log", "dtick": 1, "exponentformat": "power", "tickfont": {"size": 11}}
     locator = axis.get_major_locator()
-    if isinstance(locator, (FixedLocator, NullLocator)):
+    if isinstance(locator, (FixedLocator, NullLocator, StrCategoryLocator)):
         ticks = [float(tick) for tick in locator()]
         turned = {float(label.get_rotation()) for label in axis.get_ticklabels()}
         about |= {"tickvals": ticks, "ticktext": axis.get_major_formatter().format_ticks(ticks)}
@@ -186,11 +200,27 @@ def _rule(panel: _Panel, line: Line2D) -> dict[str, Any] | None:
     return None
 
 
+def _coordinates(axes: Axes, text: Any) -> tuple[Any, Any]:
+    """In what the place of a note is said, across and up: in data, or in shares of the panel."""
+    if isinstance(text, Annotation):
+        said = text.xycoords if isinstance(text.xycoords, tuple) else (text.xycoords, text.xycoords)
+    else:
+        ways = (
+            (axes.transData, ("data", "data")),
+            (axes.transAxes, ("axes fraction", "axes fraction")),
+            (axes.get_xaxis_transform(), ("data", "axes fraction")),
+            (axes.get_yaxis_transform(), ("axes fraction", "data")),
+        )
+        said = next((words for way, words in ways if way == text.get_transform()), ("elsewhere", "elsewhere"))
+    if not {*said} <= {"data", "axes fraction"}:
+        raise CannotTellError(f"the note {text.get_text()!r}, which stands on no axis")
+    return said
+
+
 def _note(panel: _Panel, text: Any) -> dict[str, Any] | None:
     """A note beside the curves, or an arrow."""
     place = text.xy if isinstance(text, Annotation) else text.get_position()
-    coordinates = text.xycoords if isinstance(text, Annotation) else "data"
-    across, up = coordinates if isinstance(coordinates, tuple) else (coordinates, coordinates)
+    across, up = _coordinates(panel.axes, text)
     note: dict[str, Any] = {"text": text.get_text(), "showarrow": False}
     scales = ((panel.axes.xaxis, across, panel.x, "x"), (panel.axes.yaxis, up, panel.y, "y"))
     for value, (axis, kind, name, key) in zip(place, scales, strict=True):

@@ -1,4 +1,7 @@
-"""The traces of a drawn figure: its curves, bands, bars, marks and heat maps, as Plotly takes them, and their names."""
+"""The traces of a drawn figure: its curves, bands, bars, marks and heat maps, as Plotly takes them, and their names.
+
+What is drawn in another way is refused with `CannotTellError`, never left out: such a figure is shown as it was drawn.
+"""
 
 from __future__ import annotations
 
@@ -31,6 +34,10 @@ SYMBOLS = {
 SYMBOLS |= {"_": "line-ew-open", "|": "line-ns-open", "+": "cross-thin-open", "d": "diamond-tall", "P": "cross"}
 
 Trace = dict[str, Any]
+
+
+class CannotTellError(Exception):
+    """A figure has something in it that is not known here."""
 
 
 @dataclass
@@ -73,18 +80,20 @@ class Names:
 
 def traces_of(axes: Axes, names: Names) -> list[Trace]:
     """Everything with numbers in one panel: what lies below comes first."""
+    _check(axes)
     found: list[tuple[float, Trace]] = []
     named = {colour_of(line.get_color()): names.name(line) for line in axes.lines if names.name(line)}
     for image in axes.images:
         found.append((image.get_zorder(), _heat(image, axes)))
     for container in axes.containers:
         if isinstance(container, BarContainer):
-            found.append((1.0, _bars(container)))
+            label = str(container.get_label())
+            found.append((1.0, _bars(container) | names.entry("" if label.startswith("_") else label)))
     for collection in axes.collections:
         trace = _collected(collection)
         if trace is not None:
-            colour = trace.pop("colour", None)
-            group = named.get(colour) or names.of_colour(colour)
+            colour, own = trace.pop("colour", None), str(collection.get_label())
+            group = own if own and not own.startswith("_") else named.get(colour) or names.of_colour(colour)
             trace |= names.entry(group)
             found.append((collection.get_zorder(), trace))
     for line in axes.lines:
@@ -97,15 +106,34 @@ def traces_of(axes: Axes, names: Names) -> list[Trace]:
     return [trace for _, trace in sorted(found, key=lambda pair: pair[0])]
 
 
+def _check(axes: Axes) -> None:
+    """Refuse a panel that has more in it than `traces_of` and `interactive` tell."""
+    bars = [container for container in axes.containers if isinstance(container, BarContainer)]
+    ways = (axes.transData, axes.get_xaxis_transform(), axes.get_yaxis_transform())
+    strange = [
+        *(patch for patch in axes.patches if not any(patch in container.patches for container in bars)),
+        *(bar for bar in bars if bar.orientation == "horizontal"),
+        *(c for c in axes.collections if not isinstance(c, (PathCollection, LineCollection, PolyCollection))),
+        *(line for line in axes.lines if line.get_transform() not in ways),
+        *(image for image in axes.images if np.asarray(image.get_array()).ndim != 2),
+        *axes.tables,
+        *axes.child_axes,
+    ]
+    if strange:
+        raise CannotTellError(f"a {type(strange[0]).__name__} in {axes.get_title('left')!r}")
+    if axes.xaxis.get_scale() == "symlog":
+        raise CannotTellError("a symlog scale across")
+
+
 def _curve(line: Line2D, name: str) -> Trace:
     marked, drawn = _marked(line), line.get_linestyle() not in ("None", "", " ")
     colour = colour_of(line.get_color())
     trace: Trace = {
         "type": "scatter",
         "mode": "+".join(part for part, on in (("lines", drawn), ("markers", marked)) if on) or "none",
-        "x": _numbers(line.get_xdata()),
-        "y": _numbers(placed(line.axes.yaxis, line.get_ydata()) if line.axes else line.get_ydata()),
-        "customdata": _numbers(line.get_ydata()),
+        "x": _numbers(line.get_xdata(orig=False)),
+        "y": _numbers(placed(line.axes.yaxis, line.get_ydata(orig=False)) if line.axes else line.get_ydata()),
+        "customdata": _numbers(line.get_ydata(orig=False)),
         "line": {"color": colour, "width": float(line.get_linewidth()) * 1.2, "dash": dashes_of(line)},
         "hovertemplate": "%{x:.4~g}: %{customdata:.4~g}<extra>" + ("%{fullData.name}" if name else "") + "</extra>",
     }
@@ -135,13 +163,14 @@ def _collected(collection: Collection) -> Trace | None:
             "mode": "markers",
             "x": _numbers(places[:, 0]),
             "y": _numbers(placed(_axes(collection).yaxis, places[:, 1])),
+            "customdata": _numbers(places[:, 1]),
             "marker": {
                 "color": colours if len(colours) == len(places) else colours[0],
                 "size": 6,
                 "opacity": _alpha(collection),
             },
             "colour": colours[0],
-            "hovertemplate": "%{x:.4~g}, %{y:.4~g}<extra></extra>",
+            "hovertemplate": "%{x:.4~g}, %{customdata:.4~g}<extra></extra>",
         }
     if isinstance(collection, LineCollection):
         xs: list[float | None] = []
@@ -166,7 +195,9 @@ def _collected(collection: Collection) -> Trace | None:
         }
     faces = np.atleast_2d(collection.get_facecolor())
     if isinstance(collection, PolyCollection) and collection.get_paths() and faces.size:
-        corners = np.concatenate([path.vertices for path in collection.get_paths()])
+        gap = np.full((1, 2), np.nan)
+        pieces = [part for path in collection.get_paths() for part in (np.asarray(path.vertices), gap)]
+        corners = np.concatenate(pieces[:-1])
         red, green, blue, alpha = faces[0]
         fill = f"rgba({round(255 * red)},{round(255 * green)},{round(255 * blue)},{alpha:.3g})"
         return {
@@ -196,7 +227,6 @@ def _bars(container: BarContainer) -> Trace:
             "opacity": float(to_rgba(colour)[3]),
         },
         "hovertemplate": "%{x:.4~g}: %{y:.4~g}<extra></extra>",
-        "showlegend": False,
     }
 
 
@@ -210,6 +240,13 @@ def _heat(image: Any, axes: Axes) -> Trace:
     low, most = image.get_clim()
     patches = [handle for legend in image.get_figure().legends for handle in _swatch_handles(legend)]
     meanings = {colour_of(patch.get_facecolor()): name for patch, name in patches}
+
+    def meant(value: float) -> str:
+        return meanings.get(colour_of(image.to_rgba(value)), f"{value:.4g}")
+
+    across, down = _ticks(axes.xaxis), _ticks(axes.yaxis)
+    if (len(across), len(down)) != (wide, high):  # ticks that are not names of cells
+        across, down = [""] * wide, [""] * high
     return {
         "type": "heatmap",
         "x": _numbers(left + (np.arange(wide) + 0.5) * (right - left) / wide),
@@ -224,11 +261,9 @@ def _heat(image: Any, axes: Axes) -> Trace:
         "ygap": 2,
         "hoverinfo": "text",
         "text": [
-            [
-                f"{row}<br>{column}<br><b>{meanings.get(colour_of(image.to_rgba(value)), '')}</b>"
-                for column, value in zip(_ticks(axes.xaxis), line, strict=False)
-            ]
-            for row, line in zip(_ticks(axes.yaxis), values, strict=False)
+            ["<br>".join(filter(None, (row, column, f"<b>{meant(value)}</b>"))) for column, value in cells]
+            for row, line in zip(down, values, strict=True)
+            for cells in (zip(across, line, strict=True),)
         ],
     }
 
@@ -241,13 +276,15 @@ def _ticks(axis: Axis) -> list[str]:
 def explained(figure: Figure, traces: list[Trace]) -> list[Trace]:
     """What the legends explain and no named trace is: empty traces, for the legend alone."""
     taken, found = {trace.get("name") for trace in traces if "line" in trace}, []
+    groups = {trace.get("legendgroup") for trace in traces}
     for legend in _legends(figure):
         for handle, text in zip(legend.legend_handles, legend.get_texts(), strict=True):
             name = text.get_text()
             if name not in taken:
                 taken.add(name)
                 about = {"name": name, "showlegend": True, "hoverinfo": "skip", "x": [None], "y": [None]}
-                found.append({"type": "scatter"} | _sample(handle) | about)
+                group = {"legendgroup": name} if name in groups else {}  # marks and bars that have no line
+                found.append({"type": "scatter"} | _sample(handle) | about | group)
     return found
 
 
@@ -349,6 +386,6 @@ def placed(axis: Axis, values: Any) -> list[float]:
     """Where values stand on an axis that the browser takes for linear or logarithmic."""
     given = np.asarray(values, dtype=float)
     if axis.get_scale() not in ("linear", "log", "symlog"):
-        raise NotImplementedError(f"a scale that the report cannot draw: {axis.get_scale()}")
+        raise CannotTellError(f"a {axis.get_scale()} scale")
     placed = axis.get_transform().transform(given) if axis.get_scale() == "symlog" else given
     return [float(value) for value in placed]

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import base64
 import html
+import io
 import json
 from collections.abc import Callable, Mapping
 from importlib.resources import files
@@ -10,11 +12,13 @@ from pathlib import Path
 from typing import Any, get_args
 
 import jinja2
+import matplotlib as mpl
 from markdown_it import MarkdownIt
 from markupsafe import Markup
 from plotly.offline import get_plotlyjs
 
 from iclab.description import InputError
+from iclab.experiments import style
 from iclab.experiments.claims import Verdict, in_figures, number
 from iclab.experiments.outcome import Outcome
 from iclab.lab import Store
@@ -30,14 +34,17 @@ def write(
 ) -> tuple[Path, Content]:
     """Write the report below ``out``: the page, and beside it every figure, table and number as files."""
     content = collect(store, tell, given)
+    tell("the page")
+    text = render(content)
     try:
         out.mkdir(parents=True, exist_ok=True)
         for section in content.sections:
             if section.outcome is not None:
                 tell(f"figures of {section.id}")
                 section.outcome.write(out)
-        page = out / "index.html"
-        page.write_text(render(content), encoding="utf-8")
+        page, new = out / "index.html", out / "index.html.new"
+        new.write_text(text, encoding="utf-8")
+        new.replace(page)  # all of it, or what there was
     except OSError as error:
         raise InputError(f"out = {out}: cannot be written ({error.strerror})") from None
     return page, content
@@ -49,7 +56,9 @@ def render(content: Content) -> str:
     environment = jinja2.Environment(autoescape=True, undefined=jinja2.StrictUndefined, trim_blocks=True)
     environment.filters["dashed"] = _dashed
     template = environment.from_string((room / "page" / "index.html.j2").read_text(encoding="utf-8"))
-    figures = {s.id: interactive(s.outcome.figure) for s in content.sections if s.outcome is not None}
+    told = {s.id: _told(s.outcome) for s in content.sections if s.outcome is not None}
+    figures = {id_: figure for id_, figure in told.items() if figure is not None}
+    pictures = {s.id: _picture(s.outcome) for s in content.sections if s.outcome and told[s.id] is None}
     found = {s.id: s.experiment.steps(s.outcome.rows, s.outcome.settings) for s in content.sections if s.outcome}
     steppers = {id_: steps for id_, steps in found.items() if steps is not None}
     written = {section.id for section in content.sections}
@@ -57,8 +66,9 @@ def render(content: Content) -> str:
         content=content,
         papers=PAPERS,
         verdicts=get_args(Verdict),
-        told={"holds": "hold", "fails": "fail"} | {verdict: verdict for verdict in ("undecided", "not run")},
+        verbs={"holds": "hold", "fails": "fail"} | {verdict: verdict for verdict in ("undecided", "not run")},
         models=sorted({model for section in content.sections for model in section.models}),
+        pictures=pictures,
         heights={id_: figure["layout"]["height"] for id_, figure in figures.items()},
         choices=Markup(_markdown((room / "choices.md").read_text(encoding="utf-8"))),
         figures=_data(figures),
@@ -74,6 +84,24 @@ def render(content: Content) -> str:
         model_name=model_name,
         anchor=lambda id_: id_ if id_ in written else f"claim-{id_}",
     )
+
+
+def _told(outcome: Outcome) -> dict[str, Any] | None:
+    """A figure for the browser; None of one that cannot be told, which is then shown as it was drawn."""
+    try:
+        told = interactive(outcome.figure)
+        json.dumps(told, allow_nan=False)
+    except Exception:  # an experiment may draw what nobody has thought of: that must not cost the page
+        return None
+    return told
+
+
+def _picture(outcome: Outcome) -> str:
+    """A figure as it was drawn, inside the page."""
+    drawn = io.BytesIO()
+    with mpl.rc_context(style.RC):
+        outcome.figure.savefig(drawn, format="svg", metadata={"Date": None})
+    return f"data:image/svg+xml;base64,{base64.b64encode(drawn.getvalue()).decode()}"
 
 
 def _dashed(verdict: str) -> str:
@@ -108,7 +136,10 @@ WIDE, HIGH = 140.0, 30.0
 
 
 def spark(claim: dict[str, Any]) -> Markup:
-    """Draw all points of a claim with their intervals, and the margins they were held against."""
+    """Draw all points of a claim with their intervals, and the margins they were held against.
+
+    An interval that has no end, such as that of one seed, goes to the edge.
+    """
     points = [p for p in claim["points"] if p["value"] is not None]
     if not points:
         return Markup("")
@@ -125,7 +156,7 @@ def spark(claim: dict[str, Any]) -> Markup:
     gap = WIDE / len(points)
     for place, point in enumerate(points):
         x = f"{gap * (place + 0.5):.1f}"
-        bottom, top = (point[end] if point[end] is not None else point["value"] for end in ("low", "high"))
+        bottom, top = (end if end is not None else edge for end, edge in ((point["low"], low), (point["high"], high)))
         told = html.escape(f"{point['where'] or claim['id']}: {number(point['value'])}")
         parts.append(f'<line class="bar" x1="{x}" x2="{x}" y1="{up(bottom)}" y2="{up(top)}"/>')
         parts.append(f'<circle cx="{x}" cy="{up(point["value"])}" r="2"><title>{told}</title></circle>')

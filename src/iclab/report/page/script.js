@@ -145,7 +145,7 @@ function strip(model, prompt, view, read) {
   const most = (list) => Math.max(...list.map(Math.abs), 1e-12);
   const sums = []; view.vote.reduce((total, vote, i) => (sums[i] = total + vote), 0);
   const scale = { attention: 28 / most(view.attention), gate: 28 / most(view.gate), vote: 18 / most(view.vote), sum: 20 / most(sums) };
-  const text = (x, y, words, kind = "", anchor = "middle") => parts.push(`<text x="${x}" y="${y}" class="${kind}" text-anchor="${anchor}">${words}</text>`);
+  const text = (x, y, words, kind = "", anchor = "middle") => parts.push(`<text x="${x}" y="${y}" class="${kind}" text-anchor="${anchor}">${safe(words)}</text>`);
   text(0, 14, model.name, "head", "start");
   for (const [row, name] of [["chips", "examples"], ["attention", "attention"], ["gate", "gate"], ["vote", "vote"], ["sum", "sum"]]) text(0, rows[row], name, "quiet", "start");
   for (const row of ["attention", "gate", "vote", "sum"]) parts.push(`<line class="axis" x1="${left}" x2="${left + cell * many}" y1="${rows[row]}" y2="${rows[row]}"/>`);
@@ -153,10 +153,10 @@ function strip(model, prompt, view, read) {
     const x = left + cell * i, middle = x + cell / 2, bars = [];
     const bar = (kind, base, both) => {
       const size = view[kind][i] * scale[kind];
-      bars.push(`<rect x="${x + 7}" width="${cell - 14}" y="${Math.min(base, base - size)}" height="${Math.abs(size)}" fill="${model.colour}" opacity="${both ? 0.95 : 0.6}"/>`);
+      bars.push(`<rect x="${x + 7}" width="${cell - 14}" y="${Math.min(base, base - size)}" height="${Math.abs(size)}" fill="${safe(model.colour)}" opacity="${both ? 0.95 : 0.6}"/>`);
     };
     bar("attention", rows.attention); bar("gate", rows.gate); bar("vote", rows.vote, true);
-    const ring = token.same ? `fill="${model.colour}"` : `fill="none" stroke="currentColor" stroke-width="1.3"`;
+    const ring = token.same ? `fill="${safe(model.colour)}"` : `fill="none" stroke="currentColor" stroke-width="1.3"`;
     const sign = token.label > 0 ? "+" : "−";
     parts.push(`<g class="${i < read ? "" : "unread"}">${token.outlier ? `<rect class="out" x="${x + 1}" width="${cell - 2}" y="24" height="${tall - 28}"/>` : ""}<circle cx="${middle}" cy="34" r="7" ${ring}/><text x="${middle}" y="56" text-anchor="middle"${token.label !== token.true_label ? ' font-weight="700"' : ""}>${sign}${token.label !== token.true_label ? "!" : ""}</text>${bars.join("")}</g>`);
     if (i === read - 1) parts.push(`<rect class="now" x="${x + 1}" width="${cell - 2}" y="24" height="${tall - 28}" rx="3"/>`);
@@ -167,8 +167,9 @@ function strip(model, prompt, view, read) {
   text(end, 38, `query: ${prompt.target > 0 ? "+" : "−"}`, "head", "start");
   text(end, rows.sum + 4, `${answer > 0 ? "+" : answer < 0 ? "−" : ""}${Math.abs(answer).toFixed(2)}`, "head", "start");
   text(end, rows.sum - 14, answer * prompt.target > 0 ? "right" : answer ? "wrong" : "", "quiet", "start");
-  return `<svg class="strip" viewBox="0 0 ${width} ${tall}" role="img" aria-label="${model.name}: sum ${answer.toFixed(2)}">${parts.join("")}</svg>`;
+  return `<svg class="strip" viewBox="0 0 ${width} ${tall}" role="img" aria-label="${safe(model.name)}: sum ${answer.toFixed(2)}">${parts.join("")}</svg>`;
 }
+const safe = (words) => String(words).replace(/[&<>"']/g, (sign) => `&#${sign.charCodeAt(0)};`);
 const told = (value) => value.toPrecision(3).replace("-", "−");
 function step(place, data) {
   const part = (name) => place.querySelector(name);
