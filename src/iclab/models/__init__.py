@@ -91,11 +91,8 @@ class Model(Description):
             if isinstance(value, float) and not math.isfinite(value):
                 raise ValueError(f"model.options.{option} = {value}: must be finite")
         if isinstance(info.data["name"], str):
-            heads = defaults.get("heads")
-            width = 1 + heads if isinstance(heads, int) and heads > 0 else 4  # a size that any options fit
             try:
-                with torch.random.fork_rng(devices=[]):  # a description takes no random numbers from anyone
-                    MODELS[info.data["name"]](width=width, **defaults)
+                _try(info.data["name"], defaults)
             except (TypeError, RuntimeError) as error:
                 raise ValueError(f"model.options = {options}: {str(error).splitlines()[0]}") from None
         return defaults
@@ -158,6 +155,22 @@ class Model(Description):
 PLAIN = (bool, int, float, str, type(None))
 GIVEN = ("width", "context_length", "label_width")
 """What `Model.build` itself passes to a class that asks for it."""
+
+
+_TRIED: set[str] = set()
+"""What has been built once: there are many descriptions of few models."""
+
+
+def _try(name: str, options: dict[str, Any]) -> None:
+    """Build a built-in model, if it never was: options that do not fit raise."""
+    what = f"{name} {options!r}"
+    if what in _TRIED:
+        return
+    heads = options.get("heads")
+    width = 1 + heads if isinstance(heads, int) and heads > 0 else 4  # a size that any options fit
+    with torch.random.fork_rng(devices=[]):  # a description takes no random numbers from anyone
+        MODELS[name](width=width, **options)
+    _TRIED.add(what)
 
 
 def _factory(name: str | Code) -> Any:
