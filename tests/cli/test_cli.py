@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import csv
 import json
 import re
 import shutil
@@ -12,6 +11,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Annotated, Any
 
+import pyarrow.parquet as pq
 import pytest
 
 import iclab
@@ -124,9 +124,8 @@ def test_figure_rows_and_verdicts_are_written(figure_run: Any):
     assert (folder / "M-fig2.png").read_bytes().startswith(b"\x89PNG")
     assert said["figure"] == str(folder / "M-fig2.png")
     assert json.loads((folder / "claims.json").read_text())["claims"] == said["claims"]
-    with (folder / "rows.csv").open() as file:
-        rows = list(csv.DictReader(file))
-    assert [float(row["error"]) for row in rows] == [row["error"] for row in said["rows"]]
+    rows = pq.read_table(folder / "rows.parquet").to_pylist()
+    assert [row["error"] for row in rows] == [row["error"] for row in said["rows"]]
 
 
 def test_progress_is_on_standard_error(figure_run: Any):

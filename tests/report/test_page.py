@@ -92,7 +92,7 @@ def test_it_needs_nothing_from_elsewhere_and_its_links_lead_somewhere(report):
 def test_figures_tables_and_numbers_lie_beside_it(report):
     page, content = report
     folder = page.parent / "M-fig2-quick"
-    for name in ("M-fig2.svg", "M-fig2.pdf", "M-fig2.png", "table.csv", "table.tex", "rows.csv", "rows.parquet"):
+    for name in ("M-fig2.svg", "M-fig2.pdf", "M-fig2.png", "table.csv", "table.tex", "rows.parquet"):
         assert (folder / name).stat().st_size > 500, name
     section = next(s for s in content.sections if s.id == "M-fig2")
     rows = pq.read_table(folder / "rows.parquet").to_pylist()

@@ -105,7 +105,6 @@ class Outcome:
             (folder / "table.tex").write_text(
                 latex(self.table, f"{self.experiment.id}: {self.experiment.title}"), "utf-8"
             )
-            _write_csv(folder / "rows.csv", self.rows)
             pq.write_table(_arrow(self.rows), folder / "rows.parquet")
             about = {"settings": self.settings.model_dump(mode="json"), "claims": self.claims}
             (folder / "claims.json").write_text(json.dumps(about, indent=1, ensure_ascii=False) + "\n", "utf-8")
