@@ -11,7 +11,9 @@ from iclab.probes import Interval, Proportion, Row, paired, wilson
 
 def matching(rows: Sequence[Row], **where: Any) -> dict[int, Row]:
     """The rows with these values in their columns, by seed."""
-    return {row["seed"]: row for row in rows if all(row[name] == value for name, value in where.items())}
+    for name, value in where.items():  # a column may be missing in rows that an earlier one rules out
+        rows = [row for row in rows if row[name] == value]
+    return {row["seed"]: row for row in rows}
 
 
 def errors(rows: Sequence[Row], **where: Any) -> BySeed:

@@ -7,7 +7,6 @@ own claims are judged on what comes out. Which experiments is a setting; of what
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property, partial
 from typing import Annotated, Any
@@ -64,11 +63,11 @@ class Variant:
 
     def complete(self, rows: list[Row]) -> bool:
         """Whether its rows have every seed of every condition."""
-
-        def seeds(columns: Mapping[str, Any]) -> set[int]:
-            return {row["seed"] for row in rows if all(row.get(name) == value for name, value in columns.items())}
-
-        return all(len(seeds(condition.columns)) == self.settings.seeds for condition in self.conditions)
+        wanted = {tuple(condition.columns.items()) for condition in self.conditions}
+        there = set()
+        for names in {tuple(name for name, _ in columns) for columns in wanted}:
+            there |= {(*((name, row.get(name)) for name in names), row["seed"]) for row in rows}
+        return all((*columns, seed) in there for columns in wanted for seed in range(self.settings.seeds))
 
     def verdicts(self, rows: list[Row]) -> dict[str, str]:
         """Judge the experiment's own claims on its rows, by id."""
