@@ -247,11 +247,21 @@ def test_a_claim_makes_one_record():
         "where": "α = 0.5",
         "paper": "the paper's words",
         "predicate": "error < 0.3",
+        "models": [],
         "ours": False,
+        "counts": False,
         "points": [],
         "margins": [],
     }
     assert seen == [rows]
+
+
+def test_a_record_has_no_number_that_is_none():
+    points = (Point(math.nan, Interval(-math.inf, math.inf), "one seed"),)
+    claim = Claim("X.y", "words", "error < 0.3", lambda rows: Judgement("undecided", math.nan, points=points))
+    record = claim.verdict([])
+    assert record["measured"] is None
+    assert record["points"] == [{"value": None, "low": None, "high": None, "where": "one seed"}]
 
 
 def test_a_record_keeps_all_that_was_judged_and_the_margins():
