@@ -149,8 +149,8 @@ def parser(actions: Mapping[str, Callable[[argparse.Namespace], None]]) -> argpa
         "reproduce",
         "run every experiment there is, and make the report",
         "examples:\n  iclab reproduce --quick           one group of 8 seeds, fewer points: some ten minutes\n"
-        "  iclab reproduce                   the full edition, 16 seeds: four hours on two cores, by the\n"
-        "                                    times its parts took; after Ctrl-C the same command goes on",
+        "  iclab reproduce                   the full edition, 16 seeds: five hours on two cores, three\n"
+        "                                    of them sensitivity; after Ctrl-C the same command goes on",
     )
     computes(reproduce)
     reproduce.add_argument("--quick", action="store_true", help="the quick edition of each")
