@@ -208,6 +208,28 @@ def test_a_heat_map_stands_the_right_way_up_and_names_its_cells():
     assert (swatch["name"], swatch["marker"]["color"]) == ("holds", "#009e73")
 
 
+def test_lines_of_a_panel_go_with_its_marks_and_not_with_a_curve_elsewhere():
+    def draw(figure, left, right):
+        left.plot([0, 1, 2], [0, 1, 2], color="#0072B2", marker="o", label="curve")
+        left.legend()
+        right.scatter([1, 2], [3, 4], color="#0072B2", label="marks")
+        right.plot([0, 1, 2], [0, 1, 2], color="#0072B2", marker="o")
+        right.legend()
+
+    traces = [trace for trace in drawn(draw, 1, 2)["data"] if len(trace["x"]) > 1]
+    assert [trace["name"] for trace in traces if trace["xaxis"] == "x"] == ["curve"]
+    assert {trace["name"] for trace in traces if trace["xaxis"] == "x2"} == {"marks"}
+
+
+def test_a_tall_figure_does_not_lose_its_panels_to_the_gaps():
+    figure = Figure(figsize=(6, 40))
+    for panel in figure.subplots(8, 1):
+        panel.plot([0, 1])
+    told = interactive(figure)
+    domains = [told["layout"][f"yaxis{n}"]["domain"] for n in ("", *range(2, 9))]
+    assert min(high - low for low, high in domains) > 0.09
+
+
 def test_a_heat_map_of_plain_numbers_tells_them():
     (heat,) = drawn(lambda figure, axes: axes.imshow(np.arange(12).reshape(3, 4) / 10))["data"]
     assert heat["text"][2][3] == "<b>1.1</b>"

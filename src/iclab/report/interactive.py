@@ -34,6 +34,8 @@ from iclab.report.traces import (
 
 PIXELS = 84
 """For an inch of the drawn figure's height."""
+GAP = 33
+"""Pixels that a panel leaves to the heading of the one below it."""
 LEAST = 900
 """How wide a heat map is at least: on a narrow screen one moves it sideways."""
 
@@ -68,7 +70,8 @@ def interactive(figure: Figure) -> dict[str, Any]:
     names = Names.of(figure)
     traces: list[Trace] = []
     layout: dict[str, Any] = {"annotations": [], "shapes": [], "hovermode": "closest"}
-    wide, narrow, lines = _places(panels)
+    height = float(figure.get_size_inches()[1]) * PIXELS
+    wide, narrow, lines = _places(panels, height)
     for panel in panels:
         across = _axis(panel.axes.xaxis, wide[panel.number][0], panel.y)
         up = _axis(panel.axes.yaxis, wide[panel.number][1], panel.x)
@@ -90,7 +93,6 @@ def interactive(figure: Figure) -> dict[str, Any]:
     stand_for(traces)
     traces += explained(figure, traces)
     tell_apart(traces, {panel.x: _heading(panel.axes) for panel in panels})
-    height = float(figure.get_size_inches()[1]) * PIXELS
     domains = {}
     for panel in panels:
         domains[f"xaxis{panel.suffix}.domain"] = narrow[panel.number][0]
@@ -126,7 +128,7 @@ def _same(panel: _Panel, axes: Axes) -> bool:
 Places = dict[int, tuple[list[float], list[float]]]
 
 
-def _places(panels: list[_Panel]) -> tuple[Places, Places, int]:
+def _places(panels: list[_Panel], height: float) -> tuple[Places, Places, int]:
     """Where panels stand: as drawn, stretched to the whole width and height, and one below the other.
 
     Titles need more room in the browser than on paper: what does not stand at the left or the bottom gives way.
@@ -141,7 +143,7 @@ def _places(panels: list[_Panel]) -> tuple[Places, Places, int]:
         y0, y1 = ((y - low) / (high - low) for y in (box.y0, box.y1))
         x0 += 0.012 if x0 > 0.01 else 0.0
         x1 -= 0.045 if number in twins else 0.0
-        y0 += 0.055 if y0 > 0.01 else 0.0
+        y0 += GAP / height if y0 > 0.01 else 0.0
         wide[number] = ([round(x0, 4), round(x1, 4)], [round(y0, 4), round(y1, 4)])
     alone = sorted(
         (p for p in panels if p.over is None), key=lambda p: (-round(boxes[p.number].y1, 3), boxes[p.number].x0)

@@ -89,16 +89,21 @@ def traces_of(axes: Axes, names: Names) -> list[Trace]:
         if isinstance(container, BarContainer):
             label = str(container.get_label())
             found.append((1.0, _bars(container) | names.entry("" if label.startswith("_") else label)))
+    marks: dict[str, str] = {}
     for collection in axes.collections:
         trace = _collected(collection)
         if trace is not None:
-            colour, own = trace.pop("colour", None), str(collection.get_label())
-            group = own if own and not own.startswith("_") else named.get(colour) or names.of_colour(colour)
-            trace |= names.entry(group)
+            colour, own = trace.pop("colour", ""), str(collection.get_label())
+            if own and not own.startswith("_"):
+                marks[colour] = own
+            trace |= names.entry(marks.get(colour) or named.get(colour) or names.of_colour(colour))
             found.append((collection.get_zorder(), trace))
     for line in axes.lines:
         if line.get_transform() == axes.transData and len(line.get_xdata()) and line.get_visible():  # type: ignore[arg-type]
-            name = names.name(line) or (named.get(colour_of(line.get_color()), "") if _marked(line) else "")
+            colour = colour_of(line.get_color())
+            name = names.name(line) or (named.get(colour, "") if _marked(line) else "")
+            if str(line.get_label()).startswith("_"):
+                name = marks.get(colour, name)  # with the marks of its panel, rather than with a curve of another
             about_a_cell = (
                 {"hoverinfo": "skip", "hovertemplate": None} if axes.images else {}
             )  # which tells more itself
