@@ -200,10 +200,7 @@ def _reproduce(options: argparse.Namespace) -> None:
 def _report(options: argparse.Namespace) -> None:
     page, content = _write_report(options.store, Path(options.out))
     if not content.cells:
-        print(
-            f"iclab: store = {options.store}: holds nothing of any experiment as it usually is, full or quick",
-            file=sys.stderr,
-        )
+        print(f"iclab: store = {options.store}: holds nothing of any experiment's usual editions", file=sys.stderr)
     if options.json:
         print(json.dumps({"report": str(page), "claims": dict(content.verdicts)}, ensure_ascii=False))
         return

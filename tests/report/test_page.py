@@ -205,7 +205,7 @@ def test_claims_speak_of_models_that_their_experiment_has(report):
 def test_every_figure_of_ours_can_be_told(report):
     page, content = report
     assert page.read_text().count("data-figure=") == sum(section.outcome is not None for section in content.sections)
-    assert "As it was drawn" not in page.read_text()
+    assert 'class="drawn"' not in page.read_text()
 
 
 def test_a_figure_that_cannot_be_told_is_shown_as_it_was_drawn(quick_store, tmp_path, monkeypatch):
@@ -214,7 +214,7 @@ def test_a_figure_that_cannot_be_told_is_shown_as_it_was_drawn(quick_store, tmp_
     monkeypatch.setattr(type(find("M-fig2")), "draw", lambda *_: figure)
     page, _ = write(quick_store, tmp_path)
     text = page.read_text()
-    assert text.count('src="data:image/svg+xml;base64,') == 1
+    assert text.count('class="drawn" src="data:image/svg+xml;base64,') == 1
     assert text.count("data-figure=") == 1  # the others are as ever
     assert (tmp_path / "M-fig2-quick" / "M-fig2.svg").exists()
     assert [path.name for path in tmp_path.iterdir() if path.is_file()] == ["index.html"]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import io
 import json
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -66,7 +67,7 @@ class Outcome:
         """Return the first that is complete, else the one of which more can be judged; None of nothing."""
         there = [(edition, [store.has(c.cell) for c in experiment.conditions(edition)]) for edition in editions]
         for edition, cells in there:
-            if all(cells):
+            if cells and all(cells):
                 return cls.of(experiment, edition, store)
         parts = [cls.of(experiment, edition, store) for edition, cells in there if any(cells)]
         return max(parts, key=lambda part: (part._judged(), len(part.rows)), default=None)
@@ -93,14 +94,20 @@ class Outcome:
         ends = {"full": "", "quick": "-quick", "other": f"-{self.settings.digest()[:6]}"}
         return f"{self.experiment.id}{ends[self.settings.edition]}"
 
+    def drawn(self, kind: str) -> bytes:
+        """The figure as a file of one kind."""
+        file = io.BytesIO()
+        with mpl.rc_context(style.RC):
+            self.figure.savefig(file, format=kind, metadata=_METADATA[kind])
+        return file.getvalue()
+
     def write(self, out: Path) -> Path:
         """Write figure, table, rows and verdicts below ``out``; return the figure to open."""
         folder = out / self.folder
         try:
             folder.mkdir(parents=True, exist_ok=True)
-            with mpl.rc_context(style.RC):
-                for kind, metadata in _METADATA.items():
-                    self.figure.savefig(folder / f"{self.experiment.id}.{kind}", metadata=metadata)
+            for kind in _METADATA:
+                (folder / f"{self.experiment.id}.{kind}").write_bytes(self.drawn(kind))
             _write_csv(folder / "table.csv", self.table)
             (folder / "table.tex").write_text(
                 latex(self.table, f"{self.experiment.id}: {self.experiment.title}"), "utf-8"

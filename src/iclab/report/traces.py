@@ -60,8 +60,7 @@ class Names:
 
     def name(self, line: Line2D) -> str:
         """The name of a line: its own, or that of what looks the same in the legend."""
-        label = str(line.get_label())
-        if not label.startswith("_"):
+        if label := _label(line):
             return label
         return self.by_look.get(_look(line), "") or (
             self.of_colour(colour_of(line.get_color())) if _marked(line) else ""
@@ -87,28 +86,33 @@ def traces_of(axes: Axes, names: Names) -> list[Trace]:
         found.append((image.get_zorder(), _heat(image, axes)))
     for container in axes.containers:
         if isinstance(container, BarContainer):
-            label = str(container.get_label())
-            found.append((1.0, _bars(container) | names.entry("" if label.startswith("_") else label)))
+            found.append((1.0, _bars(container) | names.entry(_label(container))))
     marks: dict[str, str] = {}
     for collection in axes.collections:
         trace = _collected(collection)
         if trace is not None:
-            colour, own = trace.pop("colour", ""), str(collection.get_label())
-            if own and not own.startswith("_"):
-                marks[colour] = own
+            colour = trace.pop("colour", "")
+            if label := _label(collection):
+                marks[colour] = label
             trace |= names.entry(marks.get(colour) or named.get(colour) or names.of_colour(colour))
             found.append((collection.get_zorder(), trace))
     for line in axes.lines:
         if line.get_transform() == axes.transData and len(line.get_xdata()) and line.get_visible():  # type: ignore[arg-type]
             colour = colour_of(line.get_color())
             name = names.name(line) or (named.get(colour, "") if _marked(line) else "")
-            if str(line.get_label()).startswith("_"):
+            if not _label(line):
                 name = marks.get(colour, name)  # with the marks of its panel, rather than with a curve of another
             about_a_cell = (
                 {"hoverinfo": "skip", "hovertemplate": None} if axes.images else {}
             )  # which tells more itself
             found.append((line.get_zorder(), _curve(line, name) | names.entry(name) | about_a_cell))
     return [trace for _, trace in sorted(found, key=lambda pair: pair[0])]
+
+
+def _label(artist: Any) -> str:
+    """The name it was given; Matplotlib's own begin with a line."""
+    label = str(artist.get_label())
+    return "" if label.startswith("_") else label
 
 
 def _check(axes: Axes) -> None:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import base64
 import html
-import io
 import json
 from collections.abc import Callable, Mapping
 from importlib.resources import files
@@ -12,13 +11,11 @@ from pathlib import Path
 from typing import Any, get_args
 
 import jinja2
-import matplotlib as mpl
 from markdown_it import MarkdownIt
 from markupsafe import Markup
 from plotly.offline import get_plotlyjs
 
 from iclab.description import InputError
-from iclab.experiments import style
 from iclab.experiments.claims import Verdict, in_figures, number
 from iclab.experiments.outcome import Outcome
 from iclab.lab import Store
@@ -98,10 +95,7 @@ def _told(outcome: Outcome) -> dict[str, Any] | None:
 
 def _picture(outcome: Outcome) -> str:
     """A figure as it was drawn, inside the page."""
-    drawn = io.BytesIO()
-    with mpl.rc_context(style.RC):
-        outcome.figure.savefig(drawn, format="svg", metadata={"Date": None})
-    return f"data:image/svg+xml;base64,{base64.b64encode(drawn.getvalue()).decode()}"
+    return f"data:image/svg+xml;base64,{base64.b64encode(outcome.drawn('svg')).decode()}"
 
 
 def _dashed(verdict: str) -> str:
