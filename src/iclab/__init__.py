@@ -27,7 +27,7 @@ from iclab._version import __version__
 
 if TYPE_CHECKING:
     from iclab.api import Run, load, train
-    from iclab.description import InputError, OutsideTheoremWarning
+    from iclab.config import InputError, OutsideTheoremWarning
     from iclab.engines import Recipe, Switch
     from iclab.models import Answer, Model
     from iclab.probes import Pruning
@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 # Loaded on first use, so that `iclab --help` does not wait for torch.
 _HOMES = {
     "iclab.api": ("Run", "load", "train"),
-    "iclab.description": ("InputError", "OutsideTheoremWarning"),
+    "iclab.config": ("InputError", "OutsideTheoremWarning"),
     "iclab.engines": ("Recipe", "Switch"),
     "iclab.models": ("Answer", "Model"),
     "iclab.probes": ("Pruning",),

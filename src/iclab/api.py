@@ -9,7 +9,7 @@ from typing import Literal
 
 import torch
 
-from iclab.description import InputError
+from iclab.config import InputError
 from iclab.engines import Engine, Recipe, Trained, Training, answers, stacking_obstacle, warn_beyond_theory, weights
 from iclab.engines import train as train_seeds
 from iclab.lab.progress import Watch

@@ -15,8 +15,8 @@ import pyarrow.parquet as pq
 import pytest
 
 import iclab
-from iclab.experiments import experiments, find
-from iclab.experiments.provenance import Chosen
+from iclab.catalog import experiments, find
+from iclab.study.settings import Chosen
 
 Cli = Callable[..., Any]
 FLIP = ("--set", 'label_rules=["flip"]')
@@ -269,7 +269,7 @@ def test_reproduce_runs_every_experiment(
         yardsticks: Annotated[bool, Chosen("tiny")] = False
 
     monkeypatch.setattr(figure, "settings", Tiny)
-    monkeypatch.setattr("iclab.experiments.experiments", lambda: {"M-fig2": find("M-fig2")})
+    monkeypatch.setattr("iclab.catalog.experiments", lambda: {"M-fig2": find("M-fig2")})
     before = contents(figure_run.store)
     words = ("--seeds", 2, "--workers", 1, "--store", figure_run.store, "--out", tmp_path)
     said = cli("reproduce", "--quick", *words, "--json")

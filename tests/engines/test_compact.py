@@ -20,11 +20,11 @@ CASES = {
     "mixtures": (T | {"relevant_mixtures": MIXED, "irrelevant_mixtures": ((0.5, 0.5, 0.7), (1, 0, 0))}, {}),
     "outliers": (T | {"outliers": {"fraction": 0.4, "labels": "flip"}}, {}),
     "S's signal, stratified": (T | {"signal": (0.5, 1.5), "balance": "stratified"}, {}),
-    "oblique patterns": (T | {"patterns": SMALL.but(coherence=0.2)}, {}),
+    "oblique patterns": (T | {"patterns": SMALL.replace(coherence=0.2)}, {}),
     "one example": (T | {"context_length": 1}, {}),
     "adam": (T, {"optimizer": "adamw", "step_size": 0.01}),
     "momentum, clipping, decay": (T, {"optimizer_options": {"momentum": 0.9}, "clip": 0.1, "decay": "linear"}),
-    "switch": (T, {"switches": (Switch(step=12, prompts=Prompts(**T).but(relevant_mixtures=MIXED)),)}),
+    "switch": (T, {"switches": (Switch(step=12, prompts=Prompts(**T).replace(relevant_mixtures=MIXED)),)}),
 }
 
 
@@ -61,7 +61,7 @@ def test_every_answer_is_the_references(case):
 
 def test_prompts_with_noise_are_answered_dense():
     ours, theirs = trainings("as in T")
-    noisy = ours.prompts.but(noise=0.5)
+    noisy = ours.prompts.replace(noise=0.5)
     one, other = (next(answers(train(t, (0,)), noisy, 50))[1] for t in (ours, theirs))
     torch.testing.assert_close(one.output, other.output, atol=1e-10, rtol=0)
     with pytest.raises(ValueError, match=r"engine = compact: does not apply: noise = 0\.5"):
@@ -75,7 +75,7 @@ def test_prompts_with_noise_are_answered_dense():
 
 def test_a_seed_that_diverges_leaves_the_others_alone():
     wild = Recipe(steps=25, batch_size=16, step_size=1e6)
-    ours, theirs = (train(training.but(recipe=wild), (0, 1, 2)) for training in trainings("as in T"))
+    ours, theirs = (train(training.replace(recipe=wild), (0, 1, 2)) for training in trainings("as in T"))
     assert ours.diverged.any()
     assert not ours.diverged.all()
     np.testing.assert_array_equal(ours.diverged_at, theirs.diverged_at)
@@ -97,7 +97,7 @@ def test_single_precision_is_the_same_to_its_digits():
 @settings(max_examples=25, deadline=None)
 @given(st.integers(0, 2**32 - 1), st.integers(1, 9), st.sampled_from([Prompts(**CASES[c][0]) for c in list(CASES)[:6]]))
 def test_gradients_are_those_of_finite_differences(seed, length, prompts):
-    batch = prompts.but(context_length=length).draw([seed, 1], Stream.TRAIN, count=3, dtype=np.float64)
+    batch = prompts.replace(context_length=length).draw([seed, 1], Stream.TRAIN, count=3, dtype=np.float64)
     rows = len(prompts.dictionary(prompts.patterns.basis(0))) + 1
     generator = torch.Generator().manual_seed(seed)
     products = 0.3 * torch.randn(2, rows, rows, dtype=torch.float64, generator=generator)

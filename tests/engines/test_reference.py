@@ -80,7 +80,7 @@ def test_seeds_do_not_influence_each_other(model):
 @pytest.mark.parametrize("coherence", [0.0, 0.2])
 @pytest.mark.parametrize("model", [*ONE_LAYER, *DEEP])
 def test_rotating_the_patterns_changes_nothing(model, coherence):
-    prompts = PROMPTS.model_copy(update={"patterns": SMALL.model_copy(update={"coherence": coherence})})
+    prompts = PROMPTS.replace(patterns=SMALL.replace(coherence=coherence))
     first, second = (train(training(model, prompts, basis_seed=b), (0, 1)) for b in (0, 1))
     np.testing.assert_allclose(first.losses, second.losses, atol=1e-9)
     outputs = [next(answers(t, prompts, 50))[1].output for t in (first, second)]
@@ -90,7 +90,7 @@ def test_rotating_the_patterns_changes_nothing(model, coherence):
 
 @pytest.mark.parametrize("model", ["linear", "softmax", "three layers of linear", "two layers of linear, values"])
 def test_extra_dimensions_change_nothing_without_a_gate(model):
-    wide = PROMPTS.model_copy(update={"patterns": SMALL.model_copy(update={"dimension": 50})})
+    wide = PROMPTS.replace(patterns=SMALL.replace(dimension=50))
     narrow_run, wide_run = train(training(model), (0,)), train(training(model, wide), (0,))
     np.testing.assert_allclose(narrow_run.losses, wide_run.losses, atol=1e-10)
 
@@ -126,9 +126,7 @@ def test_one_seed_that_diverges_leaves_the_others_alone():
 
     run = training(Fragile, steps=5, optimizer="adam", step_size=0.01)
     seeds = tuple(range(8))
-    first = np.array(
-        [train(run.model_copy(update={"recipe": Recipe(steps=0)}), (s,)).snapshots[0]["w"][0, 0] for s in seeds]
-    )
+    first = np.array([train(run.replace(recipe=Recipe(steps=0)), (s,)).snapshots[0]["w"][0, 0] for s in seeds])
     trained = train(run, seeds)
     np.testing.assert_array_equal(trained.diverged, first > 1.0)
     assert trained.diverged.any()
@@ -180,7 +178,7 @@ def test_decay_scales_the_steps(decay, factors):
 
 
 def test_switching_prompts_halfway_equals_training_on_them():
-    late = PROMPTS.model_copy(update={"outliers": Outliers(fraction=0.5, placement="closest")})
+    late = PROMPTS.replace(outliers=Outliers(fraction=0.5, placement="closest"))
     switched = train(training(steps=6, switches=(Switch(step=3, prompts=late),), snapshots=(3,)), (0,))
     plain = train(training(steps=6, snapshots=(3,)), (0,))
     assert_same_weights(switched.snapshots[3], plain.snapshots[3], atol=0, rtol=0)
@@ -259,7 +257,7 @@ def test_seeds_that_all_diverge_one_by_one_are_reported():
 
 
 def test_tasks_outside_condition_1_are_pointed_out():
-    lopsided = PROMPTS.model_copy(update={"tasks": Prompts(patterns=SMALL, tasks="0-1").tasks})
+    lopsided = PROMPTS.replace(tasks=Prompts(patterns=SMALL, tasks="0-1").tasks)
     with pytest.warns(iclab.OutsideTheoremWarning, match="tasks = 0-1: do not meet Condition 1"):
         iclab.train("mamba", lopsided, Recipe(steps=0), seeds=1)
 

@@ -67,7 +67,7 @@ def error_cells(cell: TrainingCell, *fractions: float) -> list[MeasurementCell]:
         MeasurementCell(
             training=cell,
             probe="error",
-            prompts=prompts.model_copy(update={"outliers": prompts.outliers.model_copy(update={"fraction": fraction})}),
+            prompts=prompts.replace(outliers=prompts.outliers.replace(fraction=fraction)),
             count=20,
         )
         for fraction in fractions

@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from lab_helpers import DESCRIPTION, PROMPTS, RECIPE, TRAIN_PROMPTS, TRAINING, measurement
 from pydantic import ValidationError
 
-from iclab.description import Code
+from iclab.config import Code
 from iclab.lab import MeasurementCell, TrainingCell
 from iclab.models import GROUP, Model
 from iclab.prompts import PAPER_MIXTURES, Outliers, Patterns, Prompts, Ring
@@ -369,7 +369,7 @@ def test_groups_cover_the_seeds_and_no_more(seeds: int, expected: list[int]):
     cells = TrainingCell.groups(training, seeds)
     assert [cell.group for cell in cells] == expected
     assert [seed for cell in cells for seed in cell.seeds][:seeds] == list(range(seeds))
-    small = TrainingCell.groups(training.but(model={"name": "classical"}, engine="auto"), seeds)  # of four
+    small = TrainingCell.groups(training.replace(model={"name": "classical"}, engine="auto"), seeds)  # of four
     assert [seed for cell in small for seed in cell.seeds][:seeds] == list(range(seeds))
     assert len(small) == -(-seeds // 4)
 

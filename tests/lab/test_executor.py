@@ -22,8 +22,8 @@ import torch
 from lab_helpers import error_cells, measurement, training
 from safetensors import safe_open
 
-from iclab.description import InputError
-from iclab.experiments import find
+from iclab.catalog import find
+from iclab.config import InputError
 from iclab.lab import MeasurementCell, Plan, Store, TrainingCell, executor, run
 
 # Small runs in this process.

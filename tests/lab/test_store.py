@@ -15,7 +15,7 @@ import numpy as np
 import pytest
 from lab_helpers import measurement, training
 
-from iclab.description import InputError
+from iclab.config import InputError
 from iclab.engines import Trained, train
 from iclab.lab import MeasurementCell, Store, TrainingCell
 
@@ -72,7 +72,7 @@ class Writer:
     "step_size, dtype", [(0.5, "float32"), (0.5, "float64"), (1e30, "float32"), (1e300, "float64")]
 )
 def test_weights_come_back_bit_for_bit(store: Store, step_size: float, dtype: str, model: str):
-    recipe = TRAINING_CELL.training.recipe.model_copy(update={"step_size": step_size})
+    recipe = TRAINING_CELL.training.recipe.replace(step_size=step_size)
     cell = training(model=model, recipe=recipe, dtype=dtype)
     before = train(cell.training, cell.seeds)
     assert before.diverged.any() == (step_size > 1)

@@ -8,7 +8,7 @@ import torch
 from model_suite import WIDTH, ModelSuite, prompts_of, with_random_weights
 from scipy.special import expit as sigmoid
 
-from iclab.description import InputError
+from iclab.config import InputError
 from iclab.models import DeepLinear, DeepMamba, DeepSoftmax, Linear, Mamba, Model, Softmax, as_answer
 from iclab.models.deep_mamba import gate_matrix
 from iclab.prompts import Patterns

@@ -6,7 +6,7 @@ import torch
 from torch import nn
 
 import iclab
-from iclab.description import InputError
+from iclab.config import InputError
 from iclab.engines import Recipe, Training, answers, train
 from iclab.models import Answer
 from iclab.probes import measure
@@ -114,7 +114,7 @@ def test_a_model_without_gates_is_refused_by_the_gate_probe():
 
 
 def test_other_patterns_than_the_trainings_are_refused():
-    other = PROMPTS.model_copy(update={"patterns": Patterns(dimension=13, relevant=4, irrelevant=3, outlier=2)})
+    other = PROMPTS.replace(patterns=Patterns(dimension=13, relevant=4, irrelevant=3, outlier=2))
     with pytest.raises(iclab.InputError, match="patterns"):
         run_of(lambda tokens: tokens[:, -1, 0]).error(other)
 
@@ -147,7 +147,7 @@ def test_the_vote_does_not_ask_the_model():
 
     run = run_of(fail)
     assert {row["nans"] for row in run.measure("vote", count=100)} == {0}
-    clean = PROMPTS.model_copy(update={"outliers": Outliers()})
+    clean = PROMPTS.replace(outliers=Outliers())
     for row in run.measure("vote", clean, count=500):  # without outliers it only fails where nobody can vote
         assert row["wrong"] == 0
 

@@ -8,7 +8,7 @@ import pytest
 from evenness import assert_distributed, assert_even, assert_independent, assert_shares, between
 from scipy import stats
 
-from iclab.description import InputError
+from iclab.config import InputError
 from iclab.prompts import Stream
 from iclab.prompts.counters import bernoulli, integers, normals, philox, symmetric, uniform, words
 

@@ -21,7 +21,7 @@ from drawn_prompts import (
 )
 from evenness import assert_distributed, assert_even, assert_independent, assert_shares, between, quarter
 
-from iclab.description import OutsideTheoremWarning
+from iclab.config import OutsideTheoremWarning
 from iclab.prompts import PAPER_MIXTURES, Mixture, Outliers, Prompts, Stream
 
 # ---- exact counts and placement --------------------------------------------------------------------------------------
@@ -169,7 +169,7 @@ def test_a_label_rule_cannot_change_clean_examples():
 
 @pytest.mark.parametrize("coherence", [0.0, 0.4])
 def test_a_mixture_is_its_weights_over_the_training_outliers_and_a_vector_outside(coherence):
-    patterns = PATTERNS.model_copy(update={"coherence": coherence, "outlier_norm": 4.0})
+    patterns = PATTERNS.replace(coherence=coherence, outlier_norm=4.0)
     prompts = Prompts(patterns=patterns, outliers=Outliers(fraction=0.5, patterns=MIXTURES))
     basis = patterns.basis(8)
     dictionary = prompts.dictionary(basis)

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from pydantic import ValidationError
 from scipy import stats
 
-from iclab.description import InputError, explain
+from iclab.config import InputError, explain
 from iclab.prompts import Patterns
 
 SEEDS = range(3000)

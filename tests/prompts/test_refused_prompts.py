@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from pydantic import ValidationError
 
-from iclab.description import InputError, explain
+from iclab.config import InputError, explain
 from iclab.prompts import Outliers, Patterns, Prompts, Stream
 
 

@@ -60,9 +60,7 @@ def test_labels_are_vectors_of_their_norm_and_the_query_shows_none(drawn):
 
 def test_a_fraction_of_one_is_paper_m():
     plain = Prompts(patterns=PATTERNS, context_length=6)
-    before, after = (
-        p.draw([4], Stream.TRAIN, count=50) for p in (plain, plain.model_copy(update={"relevant_fraction": 1.0}))
-    )
+    before, after = (p.draw([4], Stream.TRAIN, count=50) for p in (plain, plain.replace(relevant_fraction=1.0)))
     np.testing.assert_array_equal(before.index, after.index)
     np.testing.assert_array_equal(before.labels, after.labels)
 
@@ -134,14 +132,14 @@ def test_the_fused_engine_leaves_them_to_the_reference(changes):
 
 
 def test_labels_of_another_shape_are_refused_in_tests():
-    number = T_PROMPTS.model_copy(update={"label_dimension": None, "label_norm": 1.0})
+    number = T_PROMPTS.replace(label_dimension=None, label_norm=1.0)
     assert "label_dimension" in T_PROMPTS.fits(number)
-    assert T_PROMPTS.fits(T_PROMPTS.model_copy(update={"relevant_fraction": 1.0})) == ""
+    assert T_PROMPTS.fits(T_PROMPTS.replace(relevant_fraction=1.0)) == ""
 
 
 def test_prompts_but_for_something_are_validated():
-    other = T_PROMPTS.but(tasks="unseen:ring:1", relevant_fraction=1.0)
+    other = T_PROMPTS.replace(tasks="unseen:ring:1", relevant_fraction=1.0)
     assert str(other.tasks) == "unseen:ring:1"
-    assert other.but(tasks="all", relevant_fraction=0.7) == T_PROMPTS
+    assert other.replace(tasks="all", relevant_fraction=0.7) == T_PROMPTS
     with pytest.raises(ValueError, match="relevant_fraction"):
-        T_PROMPTS.but(relevant_fraction=2.0)
+        T_PROMPTS.replace(relevant_fraction=2.0)

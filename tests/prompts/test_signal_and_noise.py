@@ -33,7 +33,7 @@ def test_noise_is_uniform_in_the_ball(dimension):
 
 
 def test_noise_is_added_to_every_input_and_to_nothing_else():
-    noisy = PLAIN.but(noise=0.4)
+    noisy = PLAIN.replace(noise=0.4)
     before, after = (p.draw([0], Stream.TEST, count=200, dtype=np.float64) for p in (PLAIN, noisy))
     added = dense(noisy, after) - dense(PLAIN, before)
     np.testing.assert_array_equal(added[..., 9:], 0.0)
@@ -44,7 +44,7 @@ def test_noise_is_added_to_every_input_and_to_nothing_else():
 
 
 def test_noise_is_a_function_of_the_prompt_alone():
-    noisy = PLAIN.but(noise=1.0)
+    noisy = PLAIN.replace(noise=1.0)
     whole = noisy.draw([3, 8], Stream.TRAIN, step=4, count=10)
     part = noisy.draw([8], Stream.TRAIN, step=4, first=6, count=3)
     np.testing.assert_array_equal(whole.noise[1:, 6:9], part.noise)
@@ -54,7 +54,7 @@ def test_noise_is_a_function_of_the_prompt_alone():
 
 
 def test_the_signal_scales_relevant_patterns_evenly_between_its_ends():
-    batch = PLAIN.but(signal=(0.25, 0.75)).draw([0], Stream.TEST, count=3_000, dtype=np.float64)
+    batch = PLAIN.replace(signal=(0.25, 0.75)).draw([0], Stream.TEST, count=3_000, dtype=np.float64)
     scale = batch.coefficient[..., 0]
     assert stats.kstest(scale.ravel(), stats.uniform(0.25, 0.5).cdf).pvalue > 1e-3
     plain = PLAIN.draw([0], Stream.TEST, count=3_000, dtype=np.float64)
@@ -67,7 +67,7 @@ def test_the_signal_scales_relevant_patterns_evenly_between_its_ends():
 
 def test_irrelevant_mixtures_stand_in_for_irrelevant_patterns():
     mixtures = ((0.6, 0.8, 0.0, 0.0), (0.0, 0.0, -0.6, 0.8))
-    shifted = PLAIN.but(irrelevant_mixtures=mixtures, relevant_mixtures=((0.5, 0.5, 0.0), (0, 0, 1), (1, 0, 0)))
+    shifted = PLAIN.replace(irrelevant_mixtures=mixtures, relevant_mixtures=((0.5, 0.5, 0.0), (0, 0, 1), (1, 0, 0)))
     batch = shifted.draw([0], Stream.TEST, count=2_000, dtype=np.float64)
     along = dense(shifted, batch)[..., :9] @ PATTERNS.basis(0).directions.T
     which = batch.index[..., 1] - (7 + 3)
@@ -98,7 +98,7 @@ def test_irrelevant_mixtures_stand_in_for_irrelevant_patterns():
 )
 def test_bad_values_are_refused(changes, message):
     with pytest.raises(ValueError, match=message):
-        PLAIN.but(**changes)
+        PLAIN.replace(**changes)
 
 
 @pytest.mark.parametrize("changes", [{"noise": 0.1}, {"signal": (0.5, 1.0)}, {"irrelevant_mixtures": ((1, 0, 0, 0),)}])

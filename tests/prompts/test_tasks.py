@@ -5,7 +5,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from pydantic import TypeAdapter, ValidationError
 
-from iclab.description import explain
+from iclab.config import explain
 from iclab.prompts import AllPairs, Listed, Prompts, Ring, TaskSet, Unseen, meets_condition_1
 
 parse = TypeAdapter(TaskSet).validate_python

@@ -2,7 +2,7 @@
 
 import pytest
 
-from iclab.experiments import find
+from iclab.catalog import find
 from iclab.lab import Store, run
 from iclab.report import write
 

@@ -9,15 +9,15 @@ import pyarrow.parquet as pq
 import pytest
 from matplotlib.figure import Figure
 
-from iclab.experiments import experiments, find
-from iclab.experiments.claims import in_figures, number
-from iclab.experiments.outcome import Outcome, latex
-from iclab.experiments.planned import PLANNED
+from iclab.catalog import experiments, find
+from iclab.cli.parser import pairs
 from iclab.lab import Store, run
+from iclab.papers.planned import PLANNED
 from iclab.report import write
 from iclab.report.content import collect
 from iclab.report.page import duration, render, spark
-from iclab.words import pairs
+from iclab.study.claims import in_figures, number
+from iclab.study.outcome import Outcome, latex
 
 
 class Links(HTMLParser):
@@ -147,7 +147,7 @@ def test_an_edition_that_lacks_a_cell_is_shown_if_more_of_it_can_be_judged(quick
 
 def test_what_was_just_run_is_what_is_shown(quick_store):
     experiment = find("M-fig2")
-    few = Outcome.of(experiment, experiment.settings().quick().changed(seeds=3), quick_store)
+    few = Outcome.of(experiment, experiment.settings().quick().replace(seeds=3), quick_store)
     content = collect(quick_store, given={"M-fig2": few})
     section = next(section for section in content.sections if section.id == "M-fig2")
     assert section.outcome is few
@@ -159,9 +159,9 @@ def test_settings_can_be_said_again():
     usual = find("M-fig2").settings()
     assert usual.words() == []
     assert usual.quick().words() == ["--quick"]
-    other = usual.changed(counting="exact", steps=20, models=("mamba",))
+    other = usual.replace(counting="exact", steps=20, models=("mamba",))
     assert set(other.words()) == {"--set", "counting=exact", "steps=20", 'models=["mamba"]'}
-    again = usual.changed(**pairs([word for word in other.words() if word != "--set"]))
+    again = usual.replace(**pairs([word for word in other.words() if word != "--set"]))
     assert again == other
 
 

@@ -17,8 +17,8 @@ from iclab.bench.ensembles import stacking
 from iclab.bench.loops import jax_loop, torch_loop
 from iclab.bench.stages import stages
 from iclab.engines import Recipe, Training, train
-from iclab.experiments.m_fig2 import FigureSettings
-from iclab.prompts import Patterns, Prompts
+from iclab.papers.mamba.fig2 import FigureSettings
+from iclab.prompts import Prompts
 
 SETTINGS = FigureSettings()
 PROMPTS = SETTINGS.train_prompts(SETTINGS.train_outlier_fraction)
@@ -132,10 +132,10 @@ def growth(threads: int, tell: Callable[[str], None] = lambda text: None) -> dic
     """Measure how the fused engine's cost grows with each size; an exponent of 1 is linear, 0 is flat."""
 
     def with_length(l: int) -> Prompts:  # noqa: E741
-        return PROMPTS.model_copy(update={"context_length": l})
+        return PROMPTS.replace(context_length=l)
 
     def with_dimension(d: int) -> Prompts:
-        return PROMPTS.model_copy(update={"patterns": Patterns(**dict(PROMPTS.patterns) | {"dimension": d})})
+        return PROMPTS.replace(patterns=PROMPTS.patterns.replace(dimension=d))
 
     axes: dict[str, tuple[tuple[int, ...], Callable[[int], float]]] = {
         "context_length": ((10, 40, 160, 640), lambda x: seconds("fused", prompts=with_length(x), steps=200)),

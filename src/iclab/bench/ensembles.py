@@ -13,7 +13,8 @@ import torch
 
 from iclab.bench.loops import torch_loop
 from iclab.engines import Training, train
-from iclab.experiments.settings import DeepMambaPaper, NonlinearPaper
+from iclab.papers.mamba.settings import DeepMambaPaper
+from iclab.papers.nonlinear.settings import NonlinearPaper
 
 SEEDS = 10
 STEPS = 60
@@ -41,7 +42,7 @@ CASES = {
 def stacked(case: str, seeds: tuple[int, ...], steps: int | None = None) -> float:
     """Train some seeds together, on one thread; return the seconds it took."""
     training = CASES[case].training()
-    training = training.but(recipe=training.recipe.but(steps=steps or STEPS, snapshots=()))
+    training = training.replace(recipe=training.recipe.replace(steps=steps or STEPS, snapshots=()))
     started = time.perf_counter()
     train(training, seeds)
     return time.perf_counter() - started

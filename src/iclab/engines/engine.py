@@ -8,7 +8,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from iclab.description import InputError
+from iclab.config import InputError
 from iclab.engines import fused, reference
 from iclab.engines.recipe import Training, undrawable
 from iclab.engines.trained import Report, Trained

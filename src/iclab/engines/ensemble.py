@@ -16,7 +16,7 @@ import torch
 from torch import Tensor, nn
 from torch.func import functional_call, stack_module_state, vmap
 
-from iclab.description import InputError
+from iclab.config import InputError
 from iclab.models import Answer, Model, as_answer, combine
 from iclab.prompts import Basis, PromptBatch, Prompts
 

@@ -11,7 +11,7 @@ from typing import Annotated, Any, Literal
 import torch
 from pydantic import BeforeValidator, Field, ValidationInfo, field_validator, model_validator
 
-from iclab.description import Code, Description, OutsideTheoremWarning
+from iclab.config import Code, Config, OutsideTheoremWarning
 from iclab.models import Model
 from iclab.prompts import Prompts, meets_condition_1
 
@@ -39,14 +39,14 @@ def _known(value: Any) -> Any:
     return value
 
 
-class Switch(Description):
+class Switch(Config):
     """From ``step`` on, draw training prompts from another distribution."""
 
     step: Annotated[int, Field(ge=1)]
     prompts: Prompts
 
 
-class Recipe(Description):
+class Recipe(Config):
     """Loss, optimiser, and how many steps of how many fresh prompts.
 
     Example:
@@ -122,7 +122,7 @@ class Recipe(Description):
 Engine = Literal["auto", "fused", "compact", "reference"]
 
 
-class Training(Description):
+class Training(Config):
     """Everything that decides a training run but the seed."""
 
     model: Model

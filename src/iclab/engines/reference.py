@@ -13,7 +13,7 @@ from contextlib import contextmanager
 import numpy as np
 import torch
 
-from iclab.description import InputError
+from iclab.config import InputError
 from iclab.engines.ensemble import OneByOne, Stacked, Weights, assemble, initial_modules
 from iclab.engines.recipe import OPTIMIZERS, Training
 from iclab.engines.trained import Report, Trained, bases, stacked_dictionary

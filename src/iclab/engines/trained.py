@@ -17,7 +17,7 @@ from safetensors.torch import save_file
 
 from iclab import models as models_room
 from iclab import prompts as prompts_room
-from iclab.description import InputError, OutsideTheoremWarning, explain
+from iclab.config import InputError, OutsideTheoremWarning, explain
 from iclab.engines.recipe import Training
 from iclab.prompts import Basis, Prompts
 

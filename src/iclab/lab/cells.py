@@ -10,14 +10,14 @@ from typing import Annotated
 from pydantic import Field, model_validator
 
 from iclab import engines, models, probes, prompts
-from iclab.description import Code, Description
+from iclab.config import Code, Config
 from iclab.engines import Training
 from iclab.models import GROUP
 from iclab.probes import Pruning, unmeasurable
 from iclab.prompts import Prompts
 
 
-class TrainingCell(Description):
+class TrainingCell(Config):
     """A training of one group of seeds."""
 
     training: Training
@@ -47,7 +47,7 @@ class TrainingCell(Description):
         return self.training.recipe.steps * self.training.recipe.batch_size * len(self.seeds)
 
 
-class MeasurementCell(Description):
+class MeasurementCell(Config):
     """A probe of one group's weights, after some step, on test prompts."""
 
     training: TrainingCell
@@ -101,7 +101,7 @@ def unshippable(value: object) -> list[Code]:
     """Find users' code in a description that another process, or a later day, could not import."""
     if isinstance(value, Code):
         return [] if value.importable else [value]
-    if isinstance(value, Description):
+    if isinstance(value, Config):
         return [code for name in type(value).model_fields for code in unshippable(getattr(value, name))]
     if isinstance(value, tuple):
         return [code for item in value for code in unshippable(item)]

@@ -28,7 +28,7 @@ import pyarrow.parquet as pq
 import torch
 
 from iclab._version import __version__
-from iclab.description import InputError
+from iclab.config import InputError
 from iclab.engines import Trained
 from iclab.lab.cells import Cell, MeasurementCell, TrainingCell
 from iclab.probes import Row

@@ -10,7 +10,7 @@ import torch
 from pydantic import Field, ValidationInfo, field_validator
 from torch import nn
 
-from iclab.description import Code, Description, InputError
+from iclab.config import Code, Config, InputError
 from iclab.models.answer import Answer, as_answer, combine
 from iclab.models.classical import Classical
 from iclab.models.deep_linear import DeepLinear
@@ -42,7 +42,7 @@ MODELS: dict[str, type[nn.Module]] = {
 """The built-in architectures by name."""
 
 
-class Model(Description):
+class Model(Config):
     """An architecture and its options: a built-in one by name, or anyone's ``nn.Module`` class.
 
     A user's class is called with ``options`` and with the keywords it accepts among ``width`` (a token's length),

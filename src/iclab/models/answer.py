@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor
 
-from iclab.description import InputError
+from iclab.config import InputError
 
 
 class Answer(NamedTuple):

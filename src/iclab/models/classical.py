@@ -19,7 +19,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
-from iclab.description import InputError
+from iclab.config import InputError
 from iclab.models.answer import Answer
 
 LEARNERS = ("logistic", "svm-rbf", "svm-linear", "1-nn", "3-nn")

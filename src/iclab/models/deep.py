@@ -28,7 +28,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from iclab.description import InputError, check_whole
+from iclab.config import InputError, check_whole
 from iclab.models.answer import Answer
 from iclab.models.mamba import diagonal
 

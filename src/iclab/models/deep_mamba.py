@@ -20,7 +20,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from iclab.description import InputError
+from iclab.config import InputError
 from iclab.models.deep import Deep, Mixed, Norm, by_head, later, project
 from iclab.models.mamba import initial_gate, product_gates
 from iclab.prompts.patterns import Basis

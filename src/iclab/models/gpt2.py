@@ -15,7 +15,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from iclab.description import InputError, check_whole
+from iclab.config import InputError, check_whole
 from iclab.models.answer import Answer
 
 

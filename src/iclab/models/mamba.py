@@ -19,7 +19,7 @@ import torch.nn.functional as F
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
-from iclab.description import InputError
+from iclab.config import InputError
 from iclab.models.answer import Answer
 from iclab.prompts.counters import Stream, normals
 from iclab.prompts.patterns import Basis

@@ -20,7 +20,7 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from iclab.description import InputError, check_whole
+from iclab.config import InputError, check_whole
 from iclab.models.answer import Answer
 from iclab.models.compact import attend, read_out
 from iclab.models.mamba import linear_scores

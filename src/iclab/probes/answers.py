@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from iclab.description import InputError
+from iclab.config import InputError
 from iclab.models import Answer
 from iclab.prompts import PromptBatch
 

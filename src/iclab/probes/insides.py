@@ -11,7 +11,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from iclab.description import InputError
+from iclab.config import InputError
 from iclab.engines import Trained
 from iclab.models import Answer
 from iclab.prompts import PromptBatch, Prompts

@@ -11,7 +11,7 @@ from typing import Literal, NamedTuple
 
 import numpy as np
 
-from iclab.description import InputError
+from iclab.config import InputError
 from iclab.engines import Report, Trained, Training, answers, stacked_dictionary, tally, tally_prompts, weights
 from iclab.probes.answers import (
     Row,

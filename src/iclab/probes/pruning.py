@@ -9,7 +9,7 @@ import torch
 from numpy.typing import NDArray
 from pydantic import Field
 
-from iclab.description import Description, InputError
+from iclab.config import Config, InputError
 from iclab.engines import Trained
 from iclab.prompts import Stream
 from iclab.prompts.counters import uniform, words
@@ -20,7 +20,7 @@ SLOT = 2
 """Of the stream of weights: the block that random pruning takes its order from."""
 
 
-class Pruning(Description):
+class Pruning(Config):
     """Take a share of the neurons out: their rows of W_O become 0.
 
     Example:

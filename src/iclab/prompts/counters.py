@@ -20,7 +20,7 @@ import numba
 import numpy as np
 from numpy.typing import NDArray
 
-from iclab.description import InputError
+from iclab.config import InputError
 
 SEED_LIMIT = 2**32
 """Seeds are 32-bit: one word of the key."""

@@ -25,7 +25,7 @@ import numpy as np
 from numpy.typing import DTypeLike, NDArray
 from pydantic import Field, model_validator
 
-from iclab.description import Description
+from iclab.config import Config
 from iclab.prompts.compact import PromptBatch
 from iclab.prompts.counters import Stream, ball, bernoulli, integers, symmetric, uniform, words
 from iclab.prompts.outliers import Examples, Outliers
@@ -36,7 +36,7 @@ VERSION = 1
 """Part of every cell's hash: bump it when the same description gives other prompts."""
 
 
-class Prompts(Description):
+class Prompts(Config):
     """A distribution of prompts: l examples µ_j + κ ν_k (+ κ_a v) with labels, and a clean query.
 
     Example:

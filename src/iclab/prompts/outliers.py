@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 from pydantic import BeforeValidator, Field, model_validator
 
-from iclab.description import Code, Description, InputError, OutsideTheoremWarning
+from iclab.config import Code, Config, InputError, OutsideTheoremWarning
 from iclab.prompts.counters import Stream, bernoulli, normals
 from iclab.prompts.patterns import Basis, Patterns
 
@@ -51,7 +51,7 @@ Placement = Callable[[NDArray[np.int64], NDArray[np.float64]], NDArray[np.bool_]
 """From the number of outliers (…) and random numbers (…, length): which positions (0 is farthest from the query)."""
 
 
-class Mixture(Description):
+class Mixture(Config):
     """An unseen outlier v' = Σ λ_i v*_i + u, with u orthogonal to every pattern: M (11)."""
 
     weights: Annotated[tuple[float, ...], Field(min_length=1)]
@@ -87,7 +87,7 @@ def _mixtures(value: Any) -> Any:
     return value
 
 
-class Outliers(Description):
+class Outliers(Config):
     """The corruption of a prompt's context. The default is none at all.
 
     Example:

@@ -14,14 +14,14 @@ import numpy as np
 from numpy.typing import NDArray
 from pydantic import Field, model_validator
 
-from iclab.description import Description
+from iclab.config import Config
 from iclab.prompts.counters import Stream, normals
 
 Count = Annotated[int, Field(ge=0)]
 Norm = Annotated[float, Field(gt=0)]
 
 
-class Patterns(Description):
+class Patterns(Config):
     """How many patterns of each kind there are, how long, in how many dimensions, and at what angle to each other.
 
     Example:

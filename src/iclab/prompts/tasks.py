@@ -11,12 +11,12 @@ from typing import Annotated, Any, Literal
 
 from pydantic import BeforeValidator, Field, field_validator, model_serializer
 
-from iclab.description import Description
+from iclab.config import Config
 
 Pair = tuple[int, int]
 
 
-class _Tasks(Description):
+class _Tasks(Config):
     """A set of tasks; it is stored as the text one would write for it."""
 
     def __str__(self) -> str:

@@ -8,14 +8,14 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from iclab.experiments import experiments
-from iclab.experiments.claims import Claim, Judgement
-from iclab.experiments.experiment import Condition, Experiment
-from iclab.experiments.outcome import Outcome
-from iclab.experiments.planned import PLANNED
-from iclab.experiments.provenance import Disclosed
-from iclab.experiments.style import NAMES
+from iclab.catalog import experiments
 from iclab.lab import MeasurementCell, Store
+from iclab.papers.planned import PLANNED
+from iclab.study.claims import Claim, Judgement
+from iclab.study.experiment import Condition, Experiment
+from iclab.study.outcome import Outcome
+from iclab.study.settings import Disclosed
+from iclab.study.style import NAMES
 
 NOT_RUN = Judgement("not run")
 PAPERS = {

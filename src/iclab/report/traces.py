@@ -20,7 +20,7 @@ from matplotlib.legend import Legend
 from matplotlib.lines import Line2D
 from matplotlib.patches import Patch
 
-from iclab.experiments.style import INK
+from iclab.study.style import INK
 
 SYMBOLS = {
     "o": "circle",

@@ -15,12 +15,12 @@ from markdown_it import MarkdownIt
 from markupsafe import Markup
 from plotly.offline import get_plotlyjs
 
-from iclab.description import InputError
-from iclab.experiments.claims import Verdict, in_figures, number
-from iclab.experiments.outcome import Outcome
+from iclab.config import InputError
 from iclab.lab import Store
 from iclab.report.content import PAPERS, Content, collect, model_name
 from iclab.report.interactive import interactive
+from iclab.study.claims import Verdict, in_figures, number
+from iclab.study.outcome import Outcome
 
 
 def write(

@@ -1,0 +1,248 @@
+"""inside: a few prompts, example by example, in a Mamba and a linear Transformer, before, during, after training."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
+from typing import Annotated, Any, Literal
+
+import matplotlib as mpl
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+from matplotlib.lines import Line2D
+from pydantic import Field
+
+from iclab.engines import Training
+from iclab.papers.mamba.settings import MambaPaper
+from iclab.probes import Row
+from iclab.study import style
+from iclab.study.claims import BySeed, Claim, Point, every_above, every_below, judged, mean_point
+from iclab.study.experiment import Condition, Experiment, in_groups
+from iclab.study.settings import Chosen, Different, Disclosed
+
+SEED = 0
+"""Whose prompts are shown."""
+SHARE = 0.1
+"""M Corollary 2: gates are close to 0 on outliers. Read as: outliers have less than this share of all weight."""
+
+
+class InsideSettings(MambaPaper):
+    """Which prompts, and when."""
+
+    train_outlier_fraction: Annotated[float, Field(ge=0, le=1), Disclosed("p_a, M §4.1")] = 0.6
+    outlier_fraction: Annotated[
+        float,
+        Field(ge=0, le=1),
+        Chosen("α of the prompts shown: more than half of the examples are outliers", grid=True),
+    ] = 0.6
+    outlier_labels: Annotated[
+        Literal["random", "flip", "target"],
+        Chosen("the hardest rule of M-fig2: outliers show the wrong label", grid=True),
+    ] = "flip"
+    models: Annotated[
+        tuple[Literal["mamba", "linear"], ...], Field(min_length=1), Different, Disclosed("M §4.1", grid=True)
+    ] = ("mamba", "linear")
+    test_prompts: Annotated[int, Field(ge=1, le=100), Chosen("prompts kept for each seed", grid=True)] = 12
+    shown: Annotated[int, Field(ge=1, le=100), Chosen("how many of them a reader can step through", grid=True)] = 6
+    watched: Annotated[
+        tuple[Annotated[int, Field(ge=0)], ...],
+        Field(min_length=1),
+        Different,
+        Chosen("steps after which weights are kept, closer together at first", grid=True),
+    ] = (0, 5, 10, 20, 50, 100, 200, 500, 1000)
+
+    def training(self, name: str) -> Training:
+        """The training of M-fig2, with weights kept on the way."""
+        recipe = self.recipe(name).replace(snapshots=tuple(sorted(step for step in self.watched if step < self.steps)))
+        prompts = self.train_prompts(self.train_outlier_fraction)
+        return Training(model=self.model(name), prompts=prompts, recipe=recipe, engine=self.engine)
+
+    @property
+    def times(self) -> list[int]:
+        """The steps that are shown, the last one among them."""
+        return sorted({step for step in self.watched if step < self.steps} | {self.steps})
+
+
+class Inside(Experiment[InsideSettings]):
+    """Prompts from the inside."""
+
+    id = "inside"
+    title = "One prompt, example by example"
+    paper = (
+        "A one-layer Mamba is linear attention, which picks examples that share the query's pattern, times a gate, "
+        "which silences outliers and fades with distance; a linear Transformer is the same without the gate (M (3))."
+    )
+    reading = (
+        "The examples of a prompt in a row, the nearest to the query on the right. Each casts a vote for the label it "
+        "shows: its attention times its gate. The votes, added up, are the answer. Outliers show the wrong label: "
+        "look whether Mamba's gate leaves them a vote, and what they weigh in the linear Transformer, which has none."
+    )
+    caption = "the first prompts of seed 0 after training"
+    theorems = ("M-cor1", "M-cor2")
+    settings = InsideSettings
+
+    def conditions(self, settings: InsideSettings) -> list[Condition]:
+        """The same prompts at every kept step, for both models."""
+        prompts = settings.test_prompts_with(
+            labels=settings.outlier_labels, **settings.amount(settings.outlier_fraction)
+        )
+        return [
+            condition
+            for name in settings.models
+            for step in settings.times
+            for condition in in_groups(
+                settings,
+                {"model": name, "step": step},
+                settings.training(name),
+                probe="tokens",
+                prompts=prompts,
+                count=settings.test_prompts,
+                at=step,
+            )
+        ]
+
+    def claims(self, settings: InsideSettings) -> list[Claim]:
+        """The gate silences outliers; without one they count."""
+        shown = f"α = {settings.outlier_fraction:g}, labels {settings.outlier_labels}"
+        rule = f"over all prompts of a seed, mean over seeds, {shown}"
+        least = settings.outlier_fraction / 2
+
+        def points(model: str) -> Callable[[list[Row]], list[Point] | None]:
+            share = partial(_share, settings=settings, model=model)
+            return mean_point(settings.seeds, share, fate="diverged or have no vote")
+
+        tests = {
+            "mamba": Claim(
+                "inside.mamba.silenced",
+                "Mamba selects against outliers",
+                f"share of outliers in Σ |vote| < {SHARE} after training; {rule}",
+                judged(points("mamba"), every_below, SHARE),
+                models=("mamba",),
+                ours=True,
+            ),
+            "linear": Claim(
+                "inside.linear.counted",
+                "the linear Transformer weighs outliers like others",
+                f"share of outliers in Σ |vote| > {least:g}, half of what they are, after training; {rule}",
+                judged(points("linear"), every_above, least),
+                models=("linear",),
+                ours=True,
+            ),
+        }
+        return [tests[model] for model in settings.models]
+
+    def table(self, rows: list[Row], settings: InsideSettings) -> list[dict[str, Any]]:
+        """A line a prompt and model."""
+        lines = []
+        found = _shown(rows)
+        for prompt in range(min(settings.shown, settings.test_prompts)):
+            for model in settings.models:
+                tokens = found.get((model, settings.steps, prompt))
+                if not tokens:
+                    continue
+                right = tokens[0]["target"] * tokens[0]["output"] > 0
+                votes = {flag: sum(t["vote"] for t in tokens if t["outlier"] is flag) for flag in (False, True)}
+                lines.append(
+                    {
+                        "prompt": prompt + 1,
+                        "model": style.NAMES[model],
+                        "query's label": f"{tokens[0]['target']:+.0f}",
+                        "outliers": sum(t["outlier"] for t in tokens),
+                        "votes of clean examples": f"{votes[False]:+.3f}",
+                        "of outliers": f"{votes[True]:+.3f}",
+                        "answer": f"{tokens[0]['output']:+.3f}",
+                        "is": "right" if right else "wrong",
+                    }
+                )
+        if not lines:
+            lost = any(row["diverged"] for row in rows if row["seed"] == SEED and row["step"] == settings.steps)
+            names = ("model", "query's label", "outliers", "votes of clean examples", "of outliers", "answer")
+            lines = [{"prompt": "–"} | dict.fromkeys(names, "–") | {"is": "diverged" if lost else "not run"}]
+        return lines
+
+    def draw(self, rows: list[Row], settings: InsideSettings) -> Figure:
+        """Draw the first prompt after training: what each example adds to the answer."""
+        with mpl.rc_context(style.RC):
+            figure = Figure(figsize=(9.0, 2.0 + 1.9 * len(settings.models)), layout="constrained")
+            panels = figure.subplots(len(settings.models), 1, squeeze=False, sharex=True)[:, 0]
+            for model, panel in zip(settings.models, panels, strict=True):
+                style.grid(panel)
+                tokens = _shown(rows).get((model, settings.steps, 0), [])
+                _votes(panel, tokens, style.COLOURS[model])
+                panel.set_title(f"{style.NAMES[model]}{_answered(tokens)}", fontweight="bold")
+                panel.set_ylabel("vote for the label")
+            panels[-1].set_xlabel("example, the nearest to the query on the right")
+            handles = [
+                Line2D([], [], color=style.COLOURS[m], marker="o", label=style.NAMES[m]) for m in settings.models
+            ]
+            handles.append(Line2D([], [], color=style.INK, marker="x", linestyle="", label="outlier"))
+            figure.legend(handles=handles, loc="outside lower center", ncols=3)
+            style.title(figure, self.id, self.title, rows, settings)
+            return figure
+
+    def steps(self, rows: list[Row], settings: InsideSettings) -> dict[str, Any] | None:
+        """Everything about the shown prompts, for the page."""
+        found = _shown(rows)
+        names = [m for m in settings.models if all((m, step, 0) in found for step in settings.times)]
+        if not names:
+            return None
+        prompts: list[dict[str, Any]] = []
+        views: dict[str, list[list[dict[str, Any]]]] = {model: [] for model in names}
+        for prompt in range(min(settings.shown, settings.test_prompts)):
+            tokens = found[names[0], settings.times[0], prompt]
+            wrong = sum(t["label"] != t["true_label"] for t in tokens)
+            named = f"prompt {prompt + 1}: {sum(t['outlier'] for t in tokens)} outliers, {wrong} wrong labels"
+            facts = ("same", "outlier", "label", "true_label")
+            about = {"name": named, "target": tokens[0]["target"]}
+            prompts.append(about | {"tokens": [{name: t[name] for name in facts} for t in tokens]})
+            for model in names:
+                views[model].append([_view(found[model, step, prompt]) for step in settings.times])
+        models = [{"name": style.NAMES[m], "colour": style.COLOURS[m], "views": views[m]} for m in names]
+        return {"prompts": prompts, "steps": settings.times, "models": models}
+
+
+def _shown(rows: list[Row]) -> dict[tuple[str, int, int], list[Row]]:
+    """The examples of the shown seed's prompts by model, step and prompt, the farthest first."""
+    found: dict[tuple[str, int, int], list[Row]] = {}
+    for row in rows:
+        if row["seed"] == SEED and not row["diverged"]:
+            found.setdefault((row["model"], row["step"], row["prompt"]), []).append(row)
+    return {key: sorted(tokens, key=lambda row: row["place"]) for key, tokens in found.items()}
+
+
+def _view(tokens: list[Row]) -> dict[str, Any]:
+    lists = {name: [float(f"{t[name]:.5g}") for t in tokens] for name in ("attention", "gate", "vote")}
+    return {**lists, "output": float(f"{tokens[0]['output']:.5g}")}
+
+
+def _votes(axes: Axes, tokens: list[Row], colour: str) -> None:
+    if not tokens:
+        return
+    places = [t["place"] for t in tokens]
+    axes.vlines(places, 0, [t["vote"] for t in tokens], color=colour, linewidth=2.4)
+    axes.plot(places, [t["vote"] for t in tokens], "o", color=colour, markersize=4)
+    out = [t for t in tokens if t["outlier"]]
+    axes.plot([t["place"] for t in out], [t["vote"] for t in out], "x", color=style.INK, markersize=5)
+    axes.axhline(0, color=style.FAINT, linewidth=0.8)
+
+
+def _answered(tokens: list[Row]) -> str:
+    if not tokens:
+        return ""
+    answer, target = tokens[0]["output"], tokens[0]["target"]
+    return f": {answer:+.2f}, {'right' if answer * target > 0 else 'wrong'}".replace("-", "−")
+
+
+def _share(rows: list[Row], settings: InsideSettings, model: str) -> BySeed:
+    """Each seed's share of outliers in the sum of all |votes| after training; None where it diverged, or casts none."""
+    found: BySeed = {}
+    sums: dict[int, list[float]] = {}
+    for row in rows:
+        if row["model"] == model and row["step"] == settings.steps:
+            if row["diverged"]:
+                found[row["seed"]] = None
+                continue
+            total = sums.setdefault(row["seed"], [0.0, 0.0])
+            total[0] += abs(row["vote"]) * row["outlier"]
+            total[1] += abs(row["vote"])
+    return found | {seed: part / whole if whole else None for seed, (part, whole) in sums.items()}

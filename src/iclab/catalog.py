@@ -1,0 +1,39 @@
+"""Every experiment there is, by id: those of the papers and those beyond them."""
+
+from __future__ import annotations
+
+import importlib
+import pkgutil
+from functools import cache
+from typing import Any
+
+from iclab.config import InputError
+from iclab.study.experiment import Experiment
+
+ROOMS = ("iclab.papers", "iclab.beyond")
+"""Packages whose modules are searched for experiments."""
+
+
+@cache
+def experiments() -> dict[str, Experiment[Any]]:
+    """Return one instance of every experiment, sorted by id."""
+    for room in ROOMS:
+        package = importlib.import_module(room)
+        for module in pkgutil.walk_packages(package.__path__, prefix=f"{room}."):
+            importlib.import_module(module.name)
+    found = [kind() for kind in _subclasses(Experiment) if hasattr(kind, "id")]  # shared base classes have no id
+    return {experiment.id: experiment for experiment in sorted(found, key=lambda e: e.id)}
+
+
+def find(id_: str) -> Experiment[Any]:
+    """Return one experiment; upper and lower case do not matter."""
+    known = experiments()
+    for name, experiment in known.items():
+        if name.lower() == id_.lower():
+            return experiment
+    raise InputError(f"experiment = {id_!r}: must be one of {', '.join(known)}")
+
+
+def _subclasses(kind: Any) -> list[type[Experiment[Any]]]:
+    children: list[type[Experiment[Any]]] = kind.__subclasses__()
+    return [found for child in children for found in (child, *_subclasses(child))]

@@ -1,0 +1,44 @@
+"""The command line: `parser` reads the arguments, `commands` does the work, `tables` prints for people."""
+
+from __future__ import annotations
+
+import os
+import signal
+import sys
+import warnings
+from typing import Any
+
+from iclab.cli.parser import parser
+
+
+def main(arguments: list[str] | None = None) -> int:
+    """Run the command line; return the exit code."""
+    options = parser().parse_args(arguments)
+    warnings.showwarning = _show_warning
+    signal.signal(signal.SIGTERM, signal.default_int_handler)
+    from pydantic import ValidationError  # imported late, so that --help is quick
+
+    from iclab.cli import commands
+    from iclab.config import InputError, explain
+
+    try:
+        commands.COMMANDS[options.command](options)
+    except ValidationError as error:
+        return _refuse(explain(error))
+    except InputError as error:
+        return _refuse(str(error))
+    except KeyboardInterrupt:
+        print("iclab: stopped; finished cells are kept, run the same command again to continue", file=sys.stderr)
+        return 130
+    except BrokenPipeError:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+    return 0
+
+
+def _refuse(message: str) -> int:
+    print(f"iclab: {message}", file=sys.stderr)
+    return 2
+
+
+def _show_warning(message: Warning | str, *rest: Any, **more: Any) -> None:
+    print(f"iclab: warning: {message}", file=sys.stderr)

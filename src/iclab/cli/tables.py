@@ -1,0 +1,191 @@
+"""Tables for people, on standard output."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
+
+if TYPE_CHECKING:
+    from iclab.study.outcome import Outcome
+
+_VERDICT_STYLE = {"holds": "green", "fails": "red", "undecided": "yellow", "not run": "dim"}
+
+
+def _console() -> Console:
+    console = Console(highlight=False)
+    return console if console.is_terminal else Console(highlight=False, width=150)
+
+
+def _table(*columns: str, title: str | None = None) -> Table:
+    table = Table(title=title, title_justify="left", box=None, pad_edge=False, header_style="bold")
+    for column in columns:
+        table.add_column(column)
+    return table
+
+
+def print_experiments(listed: list[dict[str, Any]], brief: bool = False) -> None:
+    """List experiments with claims and settings, or in brief."""
+    console = _console()
+    if brief:
+        table = _table("id", "what", "claims")
+        for experiment in listed:
+            table.add_row(experiment["id"], experiment["title"], str(len(experiment["claims"])))
+        console.print(table)
+        console.print()
+        console.print("iclab experiments ID: what it claims, and its settings; iclab run ID: run it", style="dim")
+        return
+    for experiment in listed:
+        console.print(Text(f"{experiment['id']}  {experiment['title']}", style="bold"))
+        console.print(Text(experiment["paper"]))
+        claims = _table("claim", "tested as")
+        for claim in experiment["claims"]:
+            claims.add_row(claim["id"], claim["predicate"])
+        console.print(claims)
+        for disclosed, heading in ((True, "stated by the paper"), (False, "chosen by iclab")):
+            settings = _table(heading, "value", "where" if disclosed else "why")
+            for setting in experiment["settings"]:
+                if setting["disclosed"] == disclosed:
+                    settings.add_row(setting["name"], Text(str(setting["value"])), Text(setting["why"]))
+            console.print()
+            if experiment["evidence"] and not disclosed:
+                console.print(Text(experiment["evidence"], style="dim"))
+            console.print(settings)
+        console.print()
+
+
+def print_outcome(outcome: Outcome) -> None:
+    """Print an experiment's table, and how to read it."""
+    console = _console()
+    lines = outcome.table
+    table = _table(*lines[0], title=f"{outcome.experiment.id}: {outcome.experiment.title}")
+    previous = None
+    for line in lines:
+        first = next(iter(line.values()))
+        if previous is not None and first != previous:
+            table.add_row()
+        previous = first
+        table.add_row(*map(str, line.values()))
+    console.print(table)
+    seeds, prompts = len({row["seed"] for row in outcome.rows}), outcome.settings.test_prompts
+    console.print(f"{outcome.experiment.caption}, {seeds} seeds, {prompts:,} test prompts each", style="dim")
+    if changed := outcome.settings.unusual():
+        console.print(f"with {changed}", style="dim")
+    console.print()
+
+
+def print_verdicts(claims: list[dict[str, Any]]) -> None:
+    """Print a line a claim."""
+    from iclab.study.claims import in_figures
+
+    console = _console()
+    table = _table("claim", "verdict", "measured", "95 % interval", "where", "tested as")
+    for claim in claims:
+        measured, interval = in_figures(claim)
+        verdict = Text(claim["verdict"], style=_VERDICT_STYLE[claim["verdict"]])
+        table.add_row(claim["id"], verdict, measured, interval, claim["where"], claim["predicate"])
+    console.print(table)
+    console.print()
+
+
+def print_training(result: dict[str, Any]) -> None:
+    """Print what `iclab train` measured."""
+    console = _console()
+    console.print(f"{result['model']}, {result['seeds']} seeds, {result['seconds']:.1f} s")
+    for entry in result["measurements"]:
+        if entry["probe"] in ("error", "vote", "attended"):
+            mean = "none" if entry["error"] is None else f"{entry['error']:.4f}"
+            seed, prompt = entry["seed_interval"], entry["prompt_interval"]
+            console.print(
+                f"{entry['probe']}, {entry['test']}: {mean}  over seeds [{seed[0]:.4f}, {seed[1]:.4f}]  "
+                f"over prompts [{prompt[0]:.4f}, {prompt[1]:.4f}]"
+                + (f"  {entry['diverged']} diverged" if entry["diverged"] else "")
+            )
+            if entry["error"] is None:
+                console.print("every seed diverged: try a smaller --step-size")
+            continue
+        console.print()
+        console.print(f"{entry['probe']}, {entry['test']}: mean over seeds, from the lowest to the highest")
+        console.print({"attention": _attention, "gates": _gates}.get(entry["probe"], _any_rows)(entry["rows"]))
+    if result["weights"]:
+        console.print(f"weights in {result['weights']}")
+
+
+def _over_seeds(rows: list[dict[str, Any]], column: str) -> str:
+    values = [row[column] for row in rows if row.get(column) is not None]
+    if not values:
+        return "–"
+    return f"{sum(values) / len(values):.4g} ({min(values):.3g} to {max(values):.3g})"
+
+
+def _attention(rows: list[dict[str, Any]]) -> Table:
+    table = _table("layer", "on examples with the query's pattern", "on the others")
+    for layer, here in _by_layer(rows):
+        table.add_row(str(layer), _over_seeds(here, "same"), _over_seeds(here, "other"))
+    return table
+
+
+def _gates(rows: list[dict[str, Any]]) -> Table:
+    kinds = {"clean": "clean, this far away", "outlier": "outlier, this far away", "clean_rank": "n-th nearest clean"}
+    table = _table("layer", "n", *kinds.values())
+    for layer, inside in _by_layer(rows):
+        for place in sorted({row["place"] for row in inside}):
+            here = [row for row in inside if row["place"] == place]
+            cells = (_over_seeds([r for r in here if r["kind"] == kind], "gate") for kind in kinds)
+            table.add_row(str(layer), str(place), *cells)
+    return table
+
+
+def _any_rows(rows: list[dict[str, Any]]) -> Table:
+    """Rows of any probe: a line for each combination of what is not a measured number."""
+    known = [row for row in rows if not row["diverged"]]
+    names = [name for name in (known[0] if known else {}) if name not in ("seed", "neuron", "diverged")]
+    keys = [name for name in names if name == "sign" or isinstance(known[0][name], str)]
+    table = _table(*(name.replace("_", " ") for name in names))
+    for group in dict.fromkeys(tuple(row[key] for key in keys) for row in known):
+        here = [row for row in known if tuple(row[key] for key in keys) == group]
+        table.add_row(*(str(here[0][name]) if name in keys else _over_seeds(here, name) for name in names))
+    return table
+
+
+def _by_layer(rows: list[dict[str, Any]]) -> list[tuple[int, list[dict[str, Any]]]]:
+    layers = sorted({row["layer"] for row in rows if row["layer"] is not None})  # a diverged seed has none
+    return [(layer, [row for row in rows if row["layer"] == layer]) for layer in layers]
+
+
+def print_bench(result: dict[str, Any]) -> None:
+    """Print what `iclab bench` measured."""
+    console = _console()
+    table = _table("what", "model", "seeds", "threads", "drawing prompts", "M prompts/s")
+    for row in result["rows"]:
+        drawing = "included" if row["drawing"] else "left out"
+        rate = f"{row['prompts_per_second'] / 1e6:.3f}"
+        table.add_row(row["name"], row["model"], str(row["seeds"]), str(row["threads"]), drawing, rate)
+    console.print(table)
+    console.print()
+    table = _table("reference engine", "how", "seeds", "processes", "threads each", "prompts/s")
+    for row in result["stacked"]:
+        rate, sizes = f"{row['prompts_per_second']:,.0f}", (row["seeds"], row["processes"], row["threads"])
+        table.add_row(row["model"], row["name"], *map(str, sizes), rate)
+    console.print(table)
+    console.print()
+    for name, ratio in result["ratios"].items():
+        console.print(f"{name}: " + ("not measured" if ratio is None else f"{ratio:.1f} ×"))
+    console.print()
+    table = _table("fused engine, growing", "from", "to", "time ×", "exponent (1 linear, 0 flat)")
+    for name, axis in result["growth"].items():
+        if axis.get("exponent") is not None:
+            values, took = axis["values"], axis["seconds"]
+            table.add_row(name, str(values[0]), str(values[-1]), f"{took[-1] / took[0]:.2f}", f"{axis['exponent']:.2f}")
+    console.print(table)
+    memory = result["growth"]["memory"]
+    low, high = (f"{peak / 1e6:.2f} MB" for peak in memory["peak_bytes"])
+    console.print(f"peak memory {low} at {memory['steps'][0]} steps, {high} at {memory['steps'][1]}")
+    console.print()
+    columns = result["nanoseconds_per_prompt"]
+    table = _table("nanoseconds a prompt, one thread", *columns)
+    for stage in next(iter(columns.values())):
+        table.add_row(stage, *(f"{column[stage]:.0f}" for column in columns.values()))
+    console.print(table)

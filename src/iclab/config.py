@@ -1,0 +1,223 @@
+"""Descriptions: frozen, validated statements of what to do, from which a stable hash is made.
+
+Everything a user can ask for (patterns, prompts, a recipe, a cell of work) is a `Config`. Unknown keys are
+refused, so that a misspelt setting never runs silently with its default.
+"""
+
+from __future__ import annotations
+
+import ast
+import difflib
+import hashlib
+import importlib
+import inspect
+import json
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, Self
+
+from pydantic import BaseModel, ConfigDict, GetCoreSchemaHandler, ValidationError
+from pydantic_core import CoreSchema, core_schema
+
+
+class InputError(ValueError):
+    """Something a person asked for cannot be done; the message is one line that says what is allowed."""
+
+
+def check_whole(**sizes: Any) -> None:
+    """Refuse sizes that are not whole numbers of at least 1."""
+    for name, size in sizes.items():
+        if not isinstance(size, int) or isinstance(size, bool) or size < 1:
+            raise InputError(f"{name} = {size!r}: must be a whole number of at least 1")
+
+
+class OutsideTheoremWarning(UserWarning):
+    """What was asked for can be done, but no theorem of the papers speaks of it."""
+
+
+class Config(BaseModel):
+    """A frozen pydantic model that refuses unknown keys and values that are not finite."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False, validate_default=True)
+
+    def replace(self, /, **changes: Any) -> Self:
+        """Return a validated copy with some fields changed: ``prompts.replace(tasks="all")``."""
+        fields = type(self).model_fields
+        for name in changes:
+            if name not in fields:
+                near = difflib.get_close_matches(name, fields, n=3, cutoff=0.5)
+                hint = f"did you mean {' or '.join(near)}?" if near else f"known are {', '.join(fields)}"
+                raise InputError(f"{name}: unknown key; {hint}")
+        values = {name: getattr(self, name) for name in fields}  # cached properties are left behind
+        return type(self)(**values | changes)
+
+    def digest(self, **versions: int) -> str:
+        """Hash the meaning: every field, defaults spelled out, in sorted order, and the given code versions."""
+        meaning = {"fields": self.model_dump(mode="json"), "versions": versions, "kind": type(self).__name__}
+        text = json.dumps(meaning, sort_keys=True, separators=(",", ":"), ensure_ascii=False, allow_nan=False)
+        return hashlib.sha256(text.encode()).hexdigest()[:20]
+
+
+class Code:
+    """A user's function or class, known by import path and by a hash of its source.
+
+    >>> Code.of("math:sqrt").load()(9.0)
+    3.0
+    """
+
+    __slots__ = ("_object", "path", "source")
+
+    def __init__(self, path: str, source: str, obj: Any = None) -> None:
+        self.path = path
+        self.source = source
+        self._object = obj
+
+    @classmethod
+    def of(cls, value: str | Callable[..., Any]) -> Code:
+        """Make a reference from ``"package.module:name"`` or from the object itself."""
+        if not isinstance(value, str):
+            kind = value if hasattr(value, "__qualname__") else type(value)  # a partial, or an object one can call
+            name = kind.__qualname__ if kind is value else f"<{kind.__qualname__}>"
+            return cls(f"{kind.__module__}:{name}", _source_hash(value), value)
+        obj = _import(value)
+        if not callable(obj):
+            raise InputError(f"{value}: must be a function or a class, is a {type(obj).__name__}")
+        return cls(value, _source_hash(obj), obj)
+
+    @property
+    def importable(self) -> bool:
+        """Whether another process can find this object by its path."""
+        return "<" not in self.path and not self.path.startswith("__main__:")
+
+    def load(self) -> Any:
+        """Return the object, importing it if this reference came from a file."""
+        if self._object is None:
+            found = _import(self.path)
+            if _source_hash(found) != self.source:
+                raise InputError(f"{self.path}: its source has changed since this was made")
+            self._object = found
+        return self._object
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Code) and (self.path, self.source) == (other.path, other.source)
+
+    def __hash__(self) -> int:
+        return hash((self.path, self.source))
+
+    def __repr__(self) -> str:
+        return f"Code({self.path!r})"
+
+    @classmethod
+    def _validate(cls, value: Any) -> Code:
+        if isinstance(value, Code):
+            return value
+        if isinstance(value, dict) and set(value) == {"path", "source"}:
+            return cls(**value)
+        if callable(value) or (isinstance(value, str) and ":" in value):
+            return cls.of(value)
+        raise ValueError("must be a callable or 'package.module:name'")
+
+    @classmethod
+    def __get_pydantic_core_schema__(cls, source: Any, handler: GetCoreSchemaHandler) -> CoreSchema:
+        return core_schema.no_info_plain_validator_function(
+            cls._validate,
+            serialization=core_schema.plain_serializer_function_ser_schema(
+                lambda code: {"path": code.path, "source": code.source}
+            ),
+        )
+
+
+def _import(path: str) -> Any:
+    module_name, _, name = path.partition(":")
+    if "" not in sys.path:  # as `python -m` does: a user's module in the working directory is found
+        sys.path.insert(0, "")
+    try:
+        target = importlib.import_module(module_name)
+        for part in name.split("."):
+            target = getattr(target, part)
+    except Exception as error:  # a user's module may raise anything
+        reason = f"{type(error).__name__}: {error}".splitlines()[0]
+        raise InputError(f"{path}: cannot be imported ({reason}); write it as package.module:name") from None
+    return target
+
+
+def _source_hash(obj: Any) -> str:
+    """Hash the whole module that defines the object and the user's modules it imports, so that a changed helper counts.
+
+    An object without a name of its own (a lambda, a closure) is hashed too: a module may define many.
+    """
+    try:
+        text = _with_imports(Path(inspect.getsourcefile(obj) or ""), set())
+    except (OSError, TypeError):
+        text = ""
+    name = getattr(obj, "__qualname__", "<>")
+    if "<" in name or not text:
+        name += _fingerprint(obj)
+    return hashlib.sha256(f"{text}\0{name}".encode()).hexdigest()[:16]
+
+
+def _with_imports(path: Path, seen: set[Path]) -> str:
+    """Return a file's text and that of every module it imports, but for installed packages and Python's own."""
+    text = path.read_text("utf-8")
+    seen.add(path)
+    names: set[str] = set()
+    for node in ast.parse(text).body:  # imported whenever the file is, so the same in every process
+        if isinstance(node, ast.Import):
+            names |= {alias.name for alias in node.names}
+        elif isinstance(node, ast.ImportFrom) and node.module and not node.level:
+            names |= {node.module, *(f"{node.module}.{alias.name}" for alias in node.names)}
+    for name in sorted(names):
+        file = Path(getattr(sys.modules.get(name), "__file__", None) or "")
+        installed = any(part in file.parts for part in ("site-packages", "dist-packages"))
+        own = file.suffix == ".py" and not file.is_relative_to(sys.base_prefix) and not installed
+        if own and file not in seen and not name.startswith("iclab"):
+            text += "\0" + _with_imports(file, seen)
+    return text
+
+
+def _fingerprint(obj: Any, above: tuple[Any, ...] = ()) -> str:
+    """Describe an object by what it does, in words that are the same in every process as far as can be."""
+    if any(obj is other for other in above):  # a class that its own method refers to
+        return "itself"
+
+    def inner(part: Any) -> str:
+        return _fingerprint(part, (*above, obj))
+
+    if isinstance(obj, type):
+        return ";".join(f"{name}={inner(value)}" for name, value in sorted(vars(obj).items()))
+    if isinstance(obj, (tuple, list)):
+        return f"({','.join(map(inner, obj))})"
+    if isinstance(obj, (set, frozenset)):
+        return f"{{{','.join(sorted(map(inner, obj)))}}}"
+    if hasattr(obj, "func"):  # a partial
+        return inner((obj.func, obj.args, tuple(sorted(obj.keywords.items()))))
+    if inspect.iscode(obj):
+        return inner((obj.co_firstlineno, obj.co_code.hex(), obj.co_consts, obj.co_names))
+    if inspect.isfunction(obj):
+        cells = tuple(cell.cell_contents for cell in obj.__closure__ or ())
+        return f"{obj.__module__}:{obj.__qualname__}" + inner((obj.__code__, cells, obj.__defaults__))
+    if obj is None or isinstance(obj, (bool, int, float, complex, str, bytes)):
+        return repr(obj)
+    return f"{type(obj).__module__}.{type(obj).__qualname__}"
+
+
+def explain(error: ValidationError) -> str:
+    """Turn pydantic's report into one line: field, value, what is allowed."""
+    lines = []
+    for item in error.errors():
+        # Names of union members and validators are pydantic's, not the user's: keep real field names and indices.
+        parts = [str(p) for p in item["loc"]]
+        named = [p for p in parts if p.isdigit() or (p.isidentifier() and not p[:1].isupper())]
+        field = ".".join(named)
+        message = item["msg"].removeprefix("Value error, ")
+        if item["type"] == "extra_forbidden":
+            lines.append(f"{'.'.join([*(p for p in parts[:-1] if p in named), parts[-1]])}: unknown key")
+        elif item["type"] == "value_error" and "=" in message.split(":")[0]:
+            lines.append(message)  # the validator already named the field and its value
+        else:
+            value = item["input"]
+            shown = "" if isinstance(value, (dict, BaseModel)) else f" = {value!r}"
+            said = message[:1].lower() + message[1:]
+            lines.append(f"{field}{shown}: {said}" if field or shown else said)
+    return "; ".join(dict.fromkeys(lines))

@@ -1,0 +1,1 @@
+"""Paper M: Mamba, linear attention and outliers."""

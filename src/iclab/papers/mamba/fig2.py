@@ -1,0 +1,383 @@
+"""M-fig2: error against the fraction of outliers, for Mamba and the linear Transformer, under three label rules."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Annotated, Any, Literal
+
+import matplotlib as mpl
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+from pydantic import Field
+
+from iclab.engines import Training
+from iclab.papers.mamba.settings import MambaPaper
+from iclab.probes import Interval, Row
+from iclab.study import style
+from iclab.study.claims import Claim, Judge, Point, every_above, every_below, judged
+from iclab.study.experiment import Condition, Experiment, in_groups
+from iclab.study.rows import error_points, errors, listed, paired_points, proportion
+from iclab.study.settings import Chosen, Disclosed
+from iclab.theory.outliers import all_outliers, linear_outlier_bound, mamba_outlier_bound
+
+Rule = Literal["flip", "target", "random"]
+Fraction = Annotated[float, Field(ge=0, le=1)]
+
+SMALL = 0.01
+"""The paper: the error of Mamba is "smaller than 0.01"."""
+CLOSE_TO = 0.8
+"""The paper: "even when α is close to 0.8". Read as: at every α up to and including 0.8."""
+LARGE = 0.1
+"""The paper: the error of the linear Transformer "is large". Read as: ten times what it calls small."""
+
+YARDSTICKS: dict[str, tuple[str, dict[str, Any]]] = {
+    "plain vote": ("a plain vote", {"color": style.FAINT, "linestyle": (0, (5, 1.2, 1, 1.2)), "linewidth": 1.1}),
+    "untrained mamba": ("Mamba before training", {"color": "#56B4E9", "linestyle": (0, (3, 1.2)), "linewidth": 1.1}),
+}
+"""What stands beside the models: their names, and how they are drawn."""
+ENOUGH = 2_000
+"""Prompts a seed for a yardstick, which no claim rests on."""
+
+
+class FigureSettings(MambaPaper):
+    """M-fig2: which fractions, rules and models."""
+
+    train_outlier_fraction: Annotated[Fraction, Disclosed("p_a, M §4.1")] = 0.6
+    label_rules: Annotated[tuple[Rule, ...], Field(min_length=1), Disclosed("panels A, B, C, M §4.1")] = (
+        "flip",
+        "target",
+        "random",
+    )
+    models: Annotated[tuple[str, ...], Field(min_length=1), Disclosed("M §4.1; others may be added")] = (
+        "mamba",
+        "linear",
+    )
+    outlier_fractions: Annotated[
+        tuple[Fraction, ...],
+        Field(min_length=1),
+        Chosen("0 to 0.9, with 0.55, 0.75 and 0.85 where curves bend", grid=True),
+    ] = (0.0, 0.1, 0.2, 0.3, 0.4, 0.5, 0.55, 0.6, 0.7, 0.75, 0.8, 0.85, 0.9)
+
+    yardsticks: Annotated[
+        bool, Chosen("whether a plain vote and the untrained Mamba are measured on the same prompts", grid=True)
+    ] = True
+
+    @property
+    def up_to_close(self) -> list[float]:
+        """The fractions at which Mamba is claimed to be right."""
+        return [f for f in self.outlier_fractions if f <= CLOSE_TO]
+
+    @property
+    def above_half(self) -> list[float]:
+        """The fractions at which the linear model is claimed to be wrong."""
+        return [f for f in self.outlier_fractions if f > linear_outlier_bound()]
+
+    @property
+    def reaches_half(self) -> bool:
+        """Whether the grid comes near enough to 1/2 from above to speak of every α > 1/2."""
+        return any(f <= linear_outlier_bound() + 0.1 for f in self.above_half)
+
+    def quick(self) -> FigureSettings:
+        """Return the quick edition: one group of seeds, fewer fractions."""
+        coarse = (0.0, 0.2, 0.4, 0.5, 0.55, 0.6, 0.7, 0.8, 0.9)
+        fewer = tuple(f for f in self.outlier_fractions if f in coarse) or self.outlier_fractions
+        return super().quick().replace(outlier_fractions=fewer)
+
+
+class OutlierFraction(Experiment[FigureSettings]):
+    """Error against α, one panel a label rule."""
+
+    id = "M-fig2"
+    title = "Error against the fraction of outliers"
+    paper = (
+        "Under three forms of outliers, the classification error of Mamba is smaller than 0.01 even when α is close "
+        "to 0.8. The error of linear Transformers is large as long as α > 1/2."
+    )
+    reading = (
+        "Above, the error as the paper plots it; below, the same on a logarithmic scale. Lines are means over seeds, "
+        "bands run from the lowest to the highest seed. Dashed: the share of prompts in which every example is an "
+        "outlier, which say nothing about their task to one who does not know the label rule. Thin: a plain vote of "
+        "the examples that share the query's pattern, and Mamba before its training, on the same prompts."
+    )
+    theorems = ("M-thm2", "M-thm4")
+    settings = FigureSettings
+
+    def conditions(self, settings: FigureSettings) -> list[Condition]:
+        """Two trainings a group of seeds, each measured under every rule and fraction; and what stands beside them."""
+        conditions: list[Condition] = []
+
+        def ask(name: str, training: Training, **measurement: Any) -> None:
+            for rule in settings.label_rules:
+                for fraction in settings.outlier_fractions:
+                    prompts = settings.test_prompts_with(labels=rule, **settings.amount(fraction))
+                    where = _where(name, rule, fraction)
+                    conditions.extend(in_groups(settings, where, training, prompts=prompts, **measurement))
+
+        few = min(settings.test_prompts, ENOUGH)
+        for model in settings.models:
+            training = Training(
+                model=settings.model(model),
+                prompts=settings.train_prompts(settings.train_outlier_fraction),
+                recipe=settings.recipe(model),
+                engine=settings.engine,
+            )
+            ask(training.model.label, training, probe="error", count=settings.test_prompts)
+            if settings.yardsticks and model == settings.models[0]:
+                ask("plain vote", training, probe="vote", count=few)
+            if settings.yardsticks and model == "mamba":
+                ask("untrained mamba", training, probe="error", count=few, at=0)
+        return conditions
+
+    def claims(self, settings: FigureSettings) -> list[Claim]:
+        """Four readings of the figure for each label rule."""
+        claims = []
+        low, high = listed(settings.up_to_close), listed(settings.above_half)
+        both = listed(f for f in settings.above_half if f <= CLOSE_TO)
+        for rule in settings.label_rules:
+            share = "α^l" if rule == "flip" else "α^l / 2"
+            claims += [
+                Claim(
+                    f"M-fig2.mamba-small.{rule}",
+                    f"Mamba's error < {SMALL} even when α is close to {CLOSE_TO}",
+                    f"mean error < {SMALL} at α = {low}",
+                    _below(settings, rule),
+                    models=("mamba",),
+                ),
+                Claim(
+                    f"M-fig2.mamba-excess.{rule}",
+                    f"< {SMALL} more than one who is right wherever an example is clean, and "
+                    "believes the labels where none is",
+                    f"mean error − {share} < {SMALL} at α = {low}",
+                    _below(settings, rule, beyond_floor=True),
+                    models=("mamba",),
+                    ours=True,
+                ),
+                Claim(
+                    f"M-fig2.linear-large.{rule}",
+                    "the linear Transformer's error is large as long as α > 1/2",
+                    f"mean error > {LARGE} at α = {high}",
+                    _large(settings, rule),
+                    models=("linear",),
+                ),
+                Claim(
+                    f"M-fig2.gap.{rule}",
+                    "Mamba can tolerate more than 1/2 fraction of outliers, linear Transformers cannot",
+                    f"linear − Mamba > {SMALL} on paired seeds at α = {both}",
+                    _gap(settings, rule),
+                    models=("mamba", "linear"),
+                ),
+            ]
+        return claims
+
+    def table(self, rows: list[Row], settings: FigureSettings) -> list[dict[str, Any]]:
+        """One line a rule and fraction: the error of each model with its interval, and the floor."""
+        lines = []
+        for rule in settings.label_rules:
+            for fraction in settings.outlier_fractions:
+                line: dict[str, Any] = {"labels": rule, "α": f"{fraction:g}"}
+                for model in dict.fromkeys(row["model"] for row in rows):
+                    p = proportion(rows, **_where(model, rule, fraction))
+                    line[model] = "–" if p is None else p.short()
+                line["floor"] = f"{floor(settings, rule, fraction):.4f}"
+                mamba = proportion(rows, **_where("mamba", rule, fraction))
+                if mamba is not None and mamba.mean is not None:
+                    line["mamba − floor"] = f"{mamba.mean - floor(settings, rule, fraction):+.4f}"
+                else:
+                    line["mamba − floor"] = "–"
+                lines.append(line)
+        return lines
+
+    def draw(self, rows: list[Row], settings: FigureSettings) -> Figure:
+        """Draw linear and logarithmic panels for each rule."""
+        with mpl.rc_context(style.RC):
+            return _draw(rows, settings)
+
+
+def floor(settings: FigureSettings, rule: str, fraction: float) -> float:
+    """Error of one who knows the task from any clean example and believes the labels where there is none."""
+    hopeless = all_outliers(fraction, settings.context_length, settings.counting == "exact")
+    return hopeless if rule == "flip" else hopeless / 2
+
+
+def _where(model: str, rule: str, fraction: float) -> dict[str, Any]:
+    return {"model": model, "outlier_labels": rule, "outlier_fraction": fraction}
+
+
+def _beyond(
+    rows: list[Row],
+    settings: FigureSettings,
+    model: str,
+    rule: str,
+    fractions: list[float],
+    less: Callable[[float], float],
+) -> list[Point] | None:
+    """One point a fraction, with ``less(fraction)`` taken off; None if any seed's rows are missing."""
+    points = error_points(rows, settings.seeds, [(f"α = {f:g}", _where(model, rule, f)) for f in fractions])
+    return points and [
+        Point(
+            None if p.value is None else p.value - less(f),
+            Interval(p.interval.low - less(f), p.interval.high - less(f)),
+            p.where,
+            p.diverged,
+        )
+        for p, f in zip(points, fractions, strict=True)
+    ]
+
+
+def _below(settings: FigureSettings, rule: str, beyond_floor: bool = False) -> Judge:
+    def less(fraction: float) -> float:
+        return floor(settings, rule, fraction) if beyond_floor else 0.0
+
+    def points(rows: list[Row]) -> list[Point] | None:
+        if CLOSE_TO not in settings.outlier_fractions:
+            return None
+        return _beyond(rows, settings, "mamba", rule, settings.up_to_close, less)
+
+    return judged(points, every_below, SMALL)
+
+
+def _large(settings: FigureSettings, rule: str) -> Judge:
+    def points(rows: list[Row]) -> list[Point] | None:
+        cells = [(f"α = {f:g}", _where("linear", rule, f)) for f in settings.above_half]
+        return error_points(rows, settings.seeds, cells) if settings.reaches_half else None
+
+    return judged(points, every_above, LARGE)
+
+
+def _gap(settings: FigureSettings, rule: str) -> Judge:
+    def points(rows: list[Row]) -> list[Point] | None:
+        if not settings.reaches_half or CLOSE_TO not in settings.outlier_fractions:
+            return None
+        pairs = []
+        for fraction in (f for f in settings.above_half if f <= CLOSE_TO):
+            linear, mamba = (errors(rows, **_where(model, rule, fraction)) for model in ("linear", "mamba"))
+            pairs.append((f"α = {fraction:g}", linear, mamba))
+        return paired_points(pairs, settings.seeds)
+
+    return judged(points, every_above, SMALL)
+
+
+def _draw(rows: list[Row], settings: FigureSettings) -> Figure:
+    models = [model for model in dict.fromkeys(row["model"] for row in rows) if model not in YARDSTICKS]
+    rules = [rule for rule in settings.label_rules if any(row["outlier_labels"] == rule for row in rows)]
+    fractions = sorted({row["outlier_fraction"] for row in rows})
+    least = 0.3 / settings.test_prompts / settings.seeds  # below one error in all prompts
+    titles = {"flip": "A  labels flipped", "target": "B  one target label", "random": "C  random labels"}
+
+    figure = Figure(figsize=(3.6 * max(len(rules), 2), 6.4), layout="constrained")
+    axes = figure.subplots(2, len(rules), sharex=True, sharey="row", squeeze=False, height_ratios=(1, 1))
+    for column, rule in enumerate(rules):
+        for row_axes, logarithmic in ((axes[0][column], False), (axes[1][column], True)):
+            style.grid(row_axes)
+            row_axes.axvline(0.5, color=style.FAINT, linewidth=0.8, linestyle=(0, (1, 2)))
+            row_axes.fill_between([0, CLOSE_TO], least, SMALL, color="#0072B2", alpha=0.07, linewidth=0)
+            row_axes.plot([0, CLOSE_TO], [SMALL, SMALL], color="#0072B2", alpha=0.5, linewidth=0.8)
+            hopeless = [all_outliers(f, settings.context_length, settings.counting == "exact") for f in fractions]
+            for share, dashes in ((1.0, (0, (4, 2))), (0.5, (0, (1.5, 1.5)))):
+                floor_line = [max(share * h, least / 10) for h in hopeless]
+                row_axes.plot(fractions, floor_line, color=style.INK, linewidth=0.9, linestyle=dashes, zorder=1.5)
+            for name, (_, look) in YARDSTICKS.items():
+                found = [errors(rows, **_where(name, rule, f)) for f in fractions]
+                if logarithmic:  # which has no place for no error at all
+                    found = [by_seed if any(by_seed.values()) else {} for by_seed in found]
+                style.curve(row_axes, fractions, found, band=False, **{"colour": look["color"], "marker": ""} | look)
+            for model in models:
+                _line(row_axes, rows, model, rule, fractions, style.colour(model, models), least, logarithmic)
+        top, bottom = axes[0][column], axes[1][column]
+        top.set_title(titles[rule], fontweight="bold")
+        top.set_ylim(-0.03, 1.03)
+        bottom.set_yscale("log")
+        bottom.set_ylim(least, 1.5)
+        bottom.set_xlim(-0.02, max(0.92, max(fractions) + 0.02))
+        bottom.set_xlabel("fraction of outliers α")
+        bound = mamba_outlier_bound(settings.train_outlier_fraction, settings.context_length, settings.context_length)
+        bottom.annotate(
+            "",
+            (bound, 0.0),
+            (bound, -0.05),
+            xycoords=("data", "axes fraction"),
+            arrowprops={"arrowstyle": "-|>", "color": "#0072B2"},
+        )
+    axes[0][0].set_ylabel("error")
+    axes[1][0].set_ylabel("error, logarithmic")
+    axes[0][0].annotate("α = 1/2", (0.49, 0.9), ha="right", color=style.FAINT, fontsize=8.5)
+    axes[1][-1].annotate("paper: Mamba < 0.01", (0.01, SMALL * 1.25), color="#0072B2", fontsize=8.5)
+    _legend(figure, rows, models, settings)
+    return figure
+
+
+def _line(
+    axes: Axes,
+    rows: list[Row],
+    model: str,
+    rule: str,
+    fractions: list[float],
+    colour: str,
+    least: float,
+    logarithmic: bool,
+) -> None:
+    xs: list[float] = []
+    means: list[float] = []
+    lows: list[float] = []
+    highs: list[float] = []
+    for fraction in fractions:
+        found = [e for e in errors(rows, **_where(model, rule, fraction)).values() if e is not None]
+        if found:
+            xs.append(fraction)
+            means.append(sum(found) / len(found))
+            lows.append(min(found))
+            highs.append(max(found))
+    if not xs:  # every seed diverged
+        return
+
+    def clip(values: list[float]) -> list[float]:
+        return [max(value, least) for value in values] if logarithmic else values
+
+    axes.fill_between(xs, clip(lows), clip(highs), color=colour, alpha=0.22, linewidth=0)
+    axes.plot(xs, clip(means), color=colour, linewidth=1.7, marker="o", markersize=3.6, clip_on=False, zorder=3)
+    if logarithmic:  # no error seen: a hollow mark on the floor of the axis
+        zero = [x for x, m in zip(xs, means, strict=True) if m == 0]
+        if not zero:
+            return
+        axes.plot(
+            zero,
+            [least] * len(zero),
+            "o",
+            color=colour,
+            markerfacecolor="white",
+            markersize=4,
+            clip_on=False,
+            zorder=4,
+        )
+
+
+def _legend(figure: Figure, rows: list[Row], models: list[str], settings: FigureSettings) -> None:
+    from matplotlib.lines import Line2D
+
+    handles = []
+    for model in models:
+        lost = {row["seed"] for row in rows if row["model"] == model and row["diverged"]}
+        name = style.NAMES.get(model, model) + (f" ({len(lost)} seeds diverged)" if lost else "")
+        handles.append(Line2D([], [], color=style.colour(model, models), marker="o", markersize=3.6, label=name))
+    if settings.counting == "bernoulli":  # with exact counts some example is always clean
+        believed, guessed = "only outliers, α^l: believed", "guessed, α^l / 2"
+        handles.append(Line2D([], [], color=style.INK, linewidth=0.9, linestyle=(0, (4, 2)), label=believed))
+        handles.append(Line2D([], [], color=style.INK, linewidth=0.9, linestyle=(0, (1.5, 1.5)), label=guessed))
+    handles += [
+        Line2D([], [], label=name, **look)
+        for yardstick, (name, look) in YARDSTICKS.items()
+        if any(row["model"] == yardstick for row in rows)
+    ]
+    handles += [
+        Line2D([], [], color="#0072B2", marker="^", linestyle="", markersize=5, label="Theorem 2 covers α below this"),
+        Line2D([], [], color=style.FAINT, marker="o", markerfacecolor="white", linestyle="", label="no error seen"),
+    ]
+    figure.legend(handles=handles, loc="outside lower center", ncols=3)
+    seeds = len({row["seed"] for row in rows})
+    figure.suptitle(
+        f"M-fig2: error against the fraction of outliers   ({seeds} seeds, {settings.test_prompts:,} prompts each)"
+        + (f"\nwith {settings.unusual()}" if settings.unusual() else ""),
+        x=0.01,
+        ha="left",
+        fontsize=11.5,
+    )

@@ -1,0 +1,153 @@
+"""M-fig3: the attention of Mamba's first layer during training."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
+from typing import Annotated, Any, ClassVar
+
+import matplotlib as mpl
+from matplotlib.figure import Figure
+from pydantic import Field
+
+from iclab.lab import MeasurementCell, TrainingCell
+from iclab.papers.mamba.settings import DeepMambaPaper
+from iclab.probes import Row
+from iclab.study import style
+from iclab.study.claims import BySeed, Claim, every_above, judged, mean_point
+from iclab.study.experiment import Condition, Experiment
+from iclab.study.rows import difference, lost
+from iclab.study.settings import Chosen
+
+SAME, OTHER = "#0072B2", "#8a8a8a"
+
+
+class AttentionSettings(DeepMambaPaper):
+    """M-fig3 and M-fig5."""
+
+    outlier_fraction: Annotated[
+        float, Field(ge=0, le=1), Chosen("α is given for M-fig4 and M-fig6 only; the same is taken here")
+    ] = 0.3
+    test_prompts: Annotated[int, Field(ge=1), Chosen("for each seed and kept step", grid=True)] = 1_000
+
+
+class AttentionOverTraining(Experiment[AttentionSettings]):
+    """Attention mass of some layers."""
+
+    layers: ClassVar[tuple[int, ...]]
+    caption = "mean over seeds, from the lowest to the highest"
+    theorems = ("M-cor1",)
+    settings = AttentionSettings
+
+    def conditions(self, settings: AttentionSettings) -> list[Condition]:
+        """One training, measured at every kept step."""
+        training = settings.training("deep-mamba")
+        return [
+            Condition(
+                {"step": step},
+                MeasurementCell(
+                    training=cell,
+                    probe="attention",
+                    prompts=settings.placed("random"),
+                    count=settings.test_prompts,
+                    at=step,
+                ),
+            )
+            for cell in TrainingCell.groups(training, settings.seeds)
+            for step in training.recipe.kept
+        ]
+
+    def claims(self, settings: AttentionSettings) -> list[Claim]:
+        """Same ≫ other at the end, and a gap that grows, in each layer."""
+        n, claims = settings.seeds, []
+        for layer in self.layers:
+            claims += [
+                Claim(
+                    f"{self.id}.same-larger.layer{layer}",
+                    "the sum of attention on examples that share the query's pattern is significantly larger",
+                    "same − 2 × other > 0 after training, other counted as 0 where it is negative, mean over seeds",
+                    judged(mean_point(n, partial(_excess, layer=layer, step=settings.steps)), every_above, 0.0),
+                ),
+                Claim(
+                    f"{self.id}.gap-grows.layer{layer}",
+                    "this gap increases during training",
+                    "(same − other) after training − before > 0, on paired seeds",
+                    judged(mean_point(n, partial(_growth, layer=layer, steps=settings.steps)), every_above, 0.0),
+                ),
+            ]
+        return claims
+
+    def table(self, rows: list[Row], settings: AttentionSettings) -> list[dict[str, Any]]:
+        """A line a layer and kept step."""
+        lines = []
+        for layer in self.layers:
+            for step in sorted({row["step"] for row in rows}):
+                same, other = (_values(rows, layer, step, kind) for kind in ("same", "other"))
+                lines.append({"layer": layer, "step": step, "same pattern": _text(same), "others": _text(other)})
+        return lines
+
+    def draw(self, rows: list[Row], settings: AttentionSettings) -> Figure:
+        """Draw a panel a layer: both masses against the step, a band from the lowest to the highest seed."""
+        with mpl.rc_context(style.RC):
+            figure = Figure(figsize=(max(4.2 * len(self.layers), 6.0), 3.9), layout="constrained")
+            axes = figure.subplots(1, len(self.layers), squeeze=False)[0]
+            steps = sorted({row["step"] for row in rows})
+            for panel, layer in zip(axes, self.layers, strict=True):
+                style.grid(panel)
+                for kind, colour, name in (("same", SAME, "the query's pattern"), ("other", OTHER, "another pattern")):
+                    values = [_values(rows, layer, step, kind) for step in steps]
+                    style.curve(panel, steps, values, colour, f"on examples with {name}")
+                panel.set_title(f"layer {layer}", fontweight="bold")
+                panel.set_xlabel("training step")
+            axes[0].set_ylabel("sum of attention scores")
+            figure.legend(*axes[0].get_legend_handles_labels(), loc="outside lower center", ncols=2)
+            style.title(figure, self.id, self.title, rows, settings)
+            return figure
+
+
+class FirstLayer(AttentionOverTraining):
+    """Layer 1."""
+
+    id = "M-fig3"
+    title = "Attention of Mamba's first layer during training"
+    paper = (
+        "The sum of attention scores on examples that share the query's pattern is significantly larger than on the "
+        "others, and the gap increases during training (layer 1)."
+    )
+    reading = (
+        "Sums of scores p_iᵀW_BᵀW_C p_query over the examples of a test prompt, means over seeds; bands run from the "
+        "lowest to the highest seed. Step 0 is the untrained model."
+    )
+    layers = (1,)
+
+
+def _values(rows: list[Row], layer: int, step: int, kind: str) -> dict[int, float]:
+    """Each seed's mass that did not diverge."""
+    return {
+        row["seed"]: row[kind]
+        for row in rows
+        if row["step"] == step and row["layer"] == layer and row[kind] is not None
+    }
+
+
+def _text(values: dict[int, float]) -> str:
+    if not values:
+        return "–"
+    numbers = list(values.values())
+    return f"{sum(numbers) / len(numbers):.3g} ({min(numbers):.3g} to {max(numbers):.3g})"
+
+
+def _excess(rows: list[Row], layer: int, step: int) -> BySeed:
+    """Each seed's same − 2 × other, where other is not taken for less than nothing."""
+    return _combined(rows, layer, step, lambda same, other: same - 2 * max(other, 0.0))
+
+
+def _growth(rows: list[Row], layer: int, steps: int) -> BySeed:
+    """How much each seed's same − other has grown."""
+    after, before = (_combined(rows, layer, step, lambda same, other: same - other) for step in (steps, 0))
+    return difference(after, before)
+
+
+def _combined(rows: list[Row], layer: int, step: int, how: Callable[[float, float], float]) -> BySeed:
+    same, other = (_values(rows, layer, step, kind) for kind in ("same", "other"))
+    return lost(rows, step=step) | {seed: how(same[seed], other[seed]) for seed in same}

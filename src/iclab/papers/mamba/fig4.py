@@ -1,0 +1,278 @@
+"""M-fig4: the gates of Mamba's first layer by distance from the query, for clean examples and outliers."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from functools import partial
+from typing import Annotated, Any, ClassVar
+
+import matplotlib as mpl
+import numpy as np
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+from numpy.typing import NDArray
+from pydantic import Field, model_validator
+
+from iclab.engines import Training
+from iclab.lab import MeasurementCell, TrainingCell
+from iclab.models import Model
+from iclab.papers.mamba.settings import DeepMambaPaper
+from iclab.probes import Row
+from iclab.study import style
+from iclab.study.claims import BySeed, Claim, every_above, every_below, judged, mean_point
+from iclab.study.experiment import Condition, Experiment
+from iclab.study.rows import difference, lost
+from iclab.study.settings import Chosen, Disclosed
+
+CLEAN, OUTLIER = "#009E73", "#D55E00"
+STAGES = {
+    "untrained": "untrained",
+    "trained": "trained",
+    "closest": "second half on CQ",
+    "one layer": "one layer, no norm",
+    "one layer, norm": "one layer, norm",
+}
+"""What is measured, and its heading; models of one layer are trained as in M-fig2 but for p_a."""
+SMALL = 0.1
+"""The paper: gates of outliers are "very small". Read as: below a tenth of a clean example's at the same distance."""
+Profile = NDArray[np.float64]
+"""Gates of one seed, nearest example first."""
+STRAIGHT = 0.95
+"""The paper: clean gates show "an approximately exponential decay". Read as: R² of their logarithms above this."""
+
+
+class GateSettings(DeepMambaPaper):
+    """M-fig4 and M-fig6."""
+
+    outlier_fraction: Annotated[float, Field(ge=0, le=1), Disclosed("α, M §4.2")] = 0.3
+    test_prompts: Annotated[int, Field(ge=1), Chosen("for each seed", grid=True)] = 2_000
+    near: Annotated[
+        int, Field(ge=4), Chosen("distances the claims look at: farther away both kinds fade below 0.001")
+    ] = 8
+
+    @model_validator(mode="after")
+    def _within_the_prompt(self) -> GateSettings:
+        if self.near > self.context_length:
+            raise ValueError(f"near = {self.near}: must be at most context_length = {self.context_length}")
+        return self
+
+
+class GatesByDistance(Experiment[GateSettings]):
+    """Gates of some layers."""
+
+    layers: ClassVar[tuple[int, ...]]
+    caption = "mean gate over seeds"
+    theorems = ("M-cor2",)
+    settings = GateSettings
+
+    def conditions(self, settings: GateSettings) -> list[Condition]:
+        """The trained and the untrained Mamba of M-tab1, the one of M-cq-training, and two of one layer."""
+        plain, one = settings.training("deep-mamba"), settings.one_layer()
+        alone = Training(
+            model=one.model("mamba"),
+            prompts=one.train_prompts(settings.train_outlier_fraction),
+            recipe=one.recipe("mamba"),
+            engine=settings.engine,
+        )
+        normed = Model(name="deep-mamba", options={"layers": 1, "norm": "rms", "init_scale": settings.init_scale})
+        stages: dict[str, tuple[Training, int | None]] = {
+            "untrained": (plain, 0),
+            "trained": (plain, None),
+            "closest": (settings.replace(cq_training=True).training("deep-mamba"), None),
+        }
+        if 1 in self.layers:
+            stages["one layer"] = (alone, None)
+            stages["one layer, norm"] = (alone.replace(model=normed, engine="reference"), None)
+        return [
+            Condition(
+                {"stage": stage},
+                MeasurementCell(
+                    training=cell,
+                    probe="gates",
+                    prompts=settings.placed("random"),
+                    count=settings.test_prompts,
+                    at=at,
+                ),
+            )
+            for stage, (training, at) in stages.items()
+            for cell in TrainingCell.groups(training, settings.seeds)
+        ]
+
+    def claims(self, settings: GateSettings) -> list[Claim]:
+        """Outliers shut out, clean examples fading exponentially; and how much of it training brings."""
+        near = f"distances 1 to {settings.near}"
+
+        def small(name: str, layer: int, stage: str, words: str, **more: Any) -> Claim:
+            ratios = partial(_ratios, layer=layer, stage=stage, near=settings.near)
+            return Claim(
+                f"{self.id}.outlier-small.{name}",
+                words,
+                f"outlier gate / clean gate < {SMALL}, mean over {near}, over seeds",
+                judged(mean_point(settings.seeds, ratios), every_below, SMALL),
+                **{"models": ("deep-mamba",)} | more,
+            )
+
+        claims = []
+        for layer in self.layers:
+            sizes: dict[str, Any] = {"layer": layer, "near": settings.near}
+            claims += [
+                small(
+                    f"layer{layer}",
+                    layer,
+                    "trained",
+                    "the gates of outliers are very small, those of clean examples relatively large",
+                ),
+                small(f"layer{layer}.cq-training", layer, "closest", "the same after training on CQ", ours=True),
+                Claim(
+                    f"{self.id}.training-shuts.layer{layer}",
+                    "training brings outliers' gates down",
+                    "ratio of outlier to clean gates: untrained − trained > 0, on paired seeds",
+                    judged(mean_point(settings.seeds, partial(_shut, **sizes)), every_above, 0.0),
+                    models=("deep-mamba",),
+                    ours=True,
+                ),
+                Claim(
+                    f"{self.id}.decay.layer{layer}",
+                    "clean gates decay approximately exponentially with the distance from the query (those of any gate "
+                    "do, trained or not, if examples are independent)",
+                    f"R² of log gate against distance > {STRAIGHT}, over {near}, over seeds",
+                    judged(
+                        mean_point(settings.seeds, partial(_straight, stage="trained", **sizes)), every_above, STRAIGHT
+                    ),
+                    models=("deep-mamba",),
+                ),
+                Claim(
+                    f"{self.id}.half-life.layer{layer}",
+                    "Corollary 2: the gate of the j-th nearest clean example is at least of the order 2^−(j−1)",
+                    f"mean ratio of the gates of clean examples j + 1 and j > 0.5, for j < {settings.near}, over seeds",
+                    judged(mean_point(settings.seeds, partial(_fading, stage="trained", **sizes)), every_above, 0.5),
+                    models=("deep-mamba",),
+                ),
+            ]
+        if 1 in self.layers:
+            for name, stage, norm in (("", "one layer", "without"), (".norm", "one layer, norm", "with")):
+                words = f"the same in a Mamba of one layer, {norm} a norm"
+                claims.append(small(f"one-layer{name}", 1, stage, words, models=("mamba",), ours=True))
+        return claims
+
+    def table(self, rows: list[Row], settings: GateSettings) -> list[dict[str, Any]]:
+        """A line a layer and distance: clean and outlier gates, untrained and trained."""
+        lines = []
+        for layer in self.layers:
+            for place in range(1, settings.near + 1):
+                line: dict[str, Any] = {"layer": layer, "distance": place}
+                for stage in dict.fromkeys(row["stage"] for row in rows):
+                    for kind in ("clean", "outlier"):
+                        values = [profile[place - 1] for profile in _profiles(rows, layer, stage, kind).values()]
+                        good = [value for value in values if np.isfinite(value)]
+                        line[f"{stage}: {kind}"] = f"{np.mean(good):.4f}" if good else "–"
+                lines.append(line)
+        return lines
+
+    def draw(self, rows: list[Row], settings: GateSettings) -> Figure:
+        """Draw a row a layer, a panel a stage, on a logarithmic scale."""
+        with mpl.rc_context(style.RC):
+            stages = list(dict.fromkeys(row["stage"] for row in rows))
+            figure = Figure(figsize=(3.2 * len(stages), 2.7 * len(self.layers) + 1.3), layout="constrained")
+            axes = figure.subplots(len(self.layers), len(stages), sharex=True, sharey=True, squeeze=False)
+            for down, layer in enumerate(self.layers):
+                for across, stage in enumerate(stages):
+                    _panel(axes[down][across], rows, layer, stage)
+                    if down == 0:
+                        axes[down][across].set_title(STAGES[stage], fontweight="bold")
+                axes[down][0].set_ylabel(f"layer {layer}: gate")
+            for panel in axes[-1]:
+                panel.set_xlabel("distance from the query")
+            figure.legend(*axes[0][0].get_legend_handles_labels(), loc="outside lower center", ncols=3)
+            style.title(figure, self.id, self.title, rows, settings)
+            return figure
+
+
+class FirstLayerGates(GatesByDistance):
+    """Layer 1."""
+
+    id = "M-fig4"
+    title = "Gates of Mamba's first layer by distance from the query"
+    paper = (
+        "With α = 0.3 the gates of outliers are very small, while those of clean examples are relatively large and "
+        "decay approximately exponentially with the distance from the query (layer 1)."
+    )
+    reading = (
+        "Mean gate G of the label's channel, seen from the query, over seeds; bands run from the lowest to the highest "
+        "seed. Dashed, halving with every step: σ(0) = 1/2 gives that before any training. Right, one layer trained as "
+        "in M-fig2, without and with a norm: all else is alike."
+    )
+    layers = (1,)
+
+
+def _profiles(rows: list[Row], layer: int, stage: str, kind: str) -> dict[int, list[float]]:
+    """Each seed's gates, nearest example first; NaN where there was none."""
+    found: dict[int, dict[int, float]] = {}
+    for row in rows:
+        if (row["stage"], row["layer"], row["kind"]) == (stage, layer, kind):
+            found.setdefault(row["seed"], {})[row["place"]] = np.nan if row["gate"] is None else row["gate"]
+    return {seed: [places[p] for p in sorted(places)] for seed, places in found.items()}
+
+
+def _each(rows: list[Row], layer: int, stage: str, kinds: Sequence[str], how: Callable[..., float]) -> BySeed:
+    """One number a seed, made of its profiles; None where it diverged, nothing where no such example was seen."""
+    found = lost(rows, stage=stage)
+    profiles = [_profiles(rows, layer, stage, kind) for kind in kinds]
+    for seed in profiles[0]:
+        value = how(*(np.array(profile[seed]) for profile in profiles))
+        if np.isfinite(value):
+            found[seed] = value
+    return found
+
+
+def _ratios(rows: list[Row], layer: int, stage: str, near: int) -> BySeed:
+    """Each seed's outlier gate divided by its clean gate, mean over distances."""
+
+    def how(clean: Profile, outlier: Profile) -> float:
+        return float(np.mean(outlier[:near] / clean[:near]))
+
+    return _each(rows, layer, stage, ("clean", "outlier"), how)
+
+
+def _shut(rows: list[Row], layer: int, near: int) -> BySeed:
+    """How much each seed's ratio has fallen."""
+    before, after = (_ratios(rows, layer, stage, near) for stage in ("untrained", "trained"))
+    return difference(before, after)
+
+
+def _straight(rows: list[Row], layer: int, stage: str, near: int) -> BySeed:
+    """Each seed's R² of log gate against distance; 0 where gates grow with distance."""
+
+    def how(clean: Profile) -> float:
+        correlation = float(np.corrcoef(np.arange(near), np.log(clean[:near]))[0, 1])
+        return 0.0 if correlation > 0 else correlation**2
+
+    return _each(rows, layer, stage, ("clean",), how)
+
+
+def _fading(rows: list[Row], layer: int, stage: str, near: int) -> BySeed:
+    """Each seed's geometric mean of what is left of the gate from one clean example to the next."""
+
+    def how(ranked: Profile) -> float:
+        return float((ranked[near - 1] / ranked[0]) ** (1 / (near - 1)))
+
+    return _each(rows, layer, stage, ("clean_rank",), how)
+
+
+def _panel(axes: Axes, rows: list[Row], layer: int, stage: str) -> None:
+    style.grid(axes)
+    for kind, colour in (("clean", CLEAN), ("outlier", OUTLIER)):
+        profiles = np.array(list(_profiles(rows, layer, stage, kind).values()))  # (seeds, l)
+        if not len(profiles):
+            continue
+        distance = np.arange(1, profiles.shape[1] + 1)
+        axes.fill_between(distance, profiles.min(0), profiles.max(0), color=colour, alpha=0.2, linewidth=0)
+        axes.set_xlim(0.5, profiles.shape[1] + 0.5)
+        label = f"{kind} examples"
+        axes.plot(distance, profiles.mean(0), color=colour, marker="o", markersize=3.2, linewidth=1.4, label=label)
+    halves = np.arange(1, 21)
+    axes.plot(
+        halves, 0.25 * 0.5 ** (halves - 1), color=style.INK, linewidth=0.9, linestyle=(0, (4, 2)), label="halving"
+    )
+    axes.set_yscale("log")
+    axes.set_ylim(1e-6, 1.0)

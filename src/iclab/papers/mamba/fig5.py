@@ -1,0 +1,15 @@
+"""M-fig5: the attention of Mamba's second and third layer during training."""
+
+from __future__ import annotations
+
+from iclab.papers.mamba.fig3 import AttentionOverTraining
+
+
+class LaterLayers(AttentionOverTraining):
+    """Layers 2 and 3."""
+
+    id = "M-fig5"
+    title = "Attention of Mamba's second and third layer during training"
+    paper = "As in M-fig3, in layers 2 and 3."
+    reading = "As M-fig3. What these layers read are tokens that earlier layers have mixed."
+    layers = (2, 3)

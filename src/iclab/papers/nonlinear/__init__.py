@@ -1,0 +1,1 @@
+"""Paper T: softmax attention with an MLP, unseen tasks, out of domain, pruning."""

@@ -1,0 +1,386 @@
+"""T-fig3: error out of domain against S1, and against the length of the context, for GPT-2 and for T's own model."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from functools import partial
+from itertools import cycle
+from typing import Annotated, Any, Literal, Self
+
+import matplotlib as mpl
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+from pydantic import Field
+
+from iclab.engines import Training
+from iclab.papers.nonlinear.settings import LARGEST_SUM, GPT2Paper
+from iclab.probes import Row
+from iclab.prompts import Prompts
+from iclab.prompts.tasks import Ring, TaskSet
+from iclab.study import style
+from iclab.study.claims import Claim, Judgement, Point, every_above, every_below, every_within, judged, mean_point
+from iclab.study.experiment import Condition, Experiment, in_groups
+from iclab.study.rows import (
+    error_points,
+    errors,
+    listed,
+    mean_text,
+    paired_points,
+    proportion,
+    seed_points,
+    values,
+)
+from iclab.study.settings import Chosen, Different
+from iclab.theory.contexts import guessed
+
+SMALL = 0.01
+"""The paper: the error out of domain is "< 0.01 when S1 ≥ 1 and deviates from 0 when S1 < 1"."""
+UNSEEN = {"softmax-mlp": 0.005, "gpt2": SMALL}
+"""The paper: in domain the error on unseen tasks goes to 0. Read as: below this, for every seed; of GPT-2, of which no
+theorem speaks, no more is asked than the paper asks of it out of domain."""
+ATTENTION = 0.8
+"""The paper: attention on examples with the query's pattern is 1 − Θ(M1^−C). Read as: above this, out of domain too."""
+DOMAINS = {"in": "in domain, unseen tasks", "out": "out of domain"}
+
+
+class ShiftSettings(GPT2Paper):
+    """T-fig3."""
+
+    models: Annotated[
+        tuple[Literal["softmax-mlp", "gpt2"], ...],
+        Field(min_length=1),
+        Different,
+        Chosen("the paper's figure is of GPT-2; its theorem is about the other", grid=True),
+    ] = ("softmax-mlp", "gpt2")
+    sums: Annotated[
+        tuple[Annotated[float, Field(ge=-LARGEST_SUM, le=LARGEST_SUM)], ...],
+        Field(min_length=1),
+        Different,
+        Chosen("S1 = a + b, from the smallest there is to the largest, 1.28", grid=True),
+    ] = (-1.28, -1.0, -0.5, 0.0, 0.25, 0.5, 0.75, 1.0, 1.15, 1.28)
+    test_fractions: Annotated[
+        tuple[Annotated[float, Field(gt=0, le=1)], ...],
+        Field(min_length=1),
+        Different,
+        Chosen("α', T Figure 3 b", grid=True),
+    ] = (0.4, 0.6, 0.8)
+    lengths: Annotated[
+        tuple[Annotated[int, Field(ge=1)], ...], Field(min_length=1), Different, Chosen("l_ts, T Figure 3 b", grid=True)
+    ] = (2, 5, 10, 20, 40)
+    more_tasks: Annotated[
+        tuple[TaskSet, ...],
+        Different,
+        Chosen("other training tasks for the one-layer model, beside the paper's U = 1", grid=True),
+    ] = (Ring(steps=2),)
+    test_prompts: Annotated[int, Field(ge=1), Chosen("for each seed and point", grid=True)] = 4_000
+
+    def quick(self) -> Self:
+        """Return the quick edition: fewer points and prompts; a sixteenth of GPT-2's training, which is not judged."""
+        return (
+            super()
+            .quick()
+            .replace(
+                sums=tuple(s for s in self.sums if s in (-1.28, 0.0, 0.5, 1.0, 1.28)) or self.sums,
+                lengths=tuple(n for n in self.lengths if n in (5, 20)) or self.lengths,
+                test_fractions=tuple(sorted({min(self.test_fractions), max(self.test_fractions)})),
+                test_prompts=min(self.test_prompts, 1_000),
+                gpt2_steps=min(self.gpt2_steps, 100),
+            )
+        )
+
+
+class Shift(Experiment[ShiftSettings]):
+    """Out of domain, and how much context it takes."""
+
+    id = "T-fig3"
+    title = "Error out of domain, and by the length of the context"
+    paper = (
+        "The error out of domain is below 0.01 when S1 ≥ 1 and deviates from 0 when S1 < 1; a longer testing context "
+        "is needed when α' is smaller, in and out of domain. (The paper's figure is of GPT-2.)"
+    )
+    reading = (
+        "Above, the one-layer Transformer (2), of which the theorem speaks; below, GPT-2, of which the paper's figure "
+        "is. Left, the error on tasks of three mixtures of patterns, of which one has weights that sum to S1; dashed, "
+        "what a vote weighted by the attention would get wrong, the MLP left out; and more training tasks. Middle "
+        "and right, the error against the length of the context for several shares α' of examples that matter; dotted, "
+        "that of a guess where no example shows the query's pattern and no error elsewhere. Means over seeds; bands "
+        "run from the lowest to the highest seed."
+    )
+    theorems = ("T-thm3.3", "T-thm3.4", "T-cor4.3")
+    settings = ShiftSettings
+
+    def conditions(self, settings: ShiftSettings) -> list[Condition]:
+        """One training a model; every point of its panels."""
+        blank = dict.fromkeys(("panel", "sum", "fraction", "length", "domain"))
+        found = []
+
+        def ask(training: Training, columns: dict[str, Any], probe: str, prompts: Prompts) -> None:
+            tasks = str(training.prompts.tasks)
+            where = {"model": training.model.label, "tasks": tasks, "probe": probe, **blank, **columns}
+            found.extend(
+                in_groups(settings, where, training, probe=probe, prompts=prompts, count=settings.test_prompts)
+            )
+
+        for name in settings.models:
+            training = settings.training_of(name)
+            for columns, probe, prompts in _tests(settings.of_model(name)):
+                ask(training, columns, probe, prompts)
+        if "softmax-mlp" in settings.models:
+            for total in settings.sums:
+                columns, prompts = {"panel": "sum", "sum": total, "domain": "out"}, settings.out_of_domain(total)
+                ask(settings.training_of("softmax-mlp"), columns, "attended", prompts)
+                for tasks in _more_tasks(settings):
+                    ask(settings.replace(train_tasks=tasks).training(), columns, "error", prompts)
+        return found
+
+    def claims(self, settings: ShiftSettings) -> list[Claim]:
+        """Both sides of S1 = 1, the price of a smaller α', every seed, and the attention."""
+        above, below = [s for s in settings.sums if s >= 1], [s for s in settings.sums if s < 1]
+        claims: list[Claim] = []
+        for model in settings.models:
+            about = [
+                Claim(
+                    f"T-fig3.ood-small.{model}",
+                    "the out-of-domain error is < 0.01 when S1 ≥ 1",
+                    f"mean error < {SMALL} at S1 = {listed(above)}",
+                    judged(_sums(settings, model, above), every_below, SMALL),
+                ),
+                Claim(
+                    f"T-fig3.ood-rises.{model}",
+                    "the out-of-domain error deviates from 0 when S1 < 1",
+                    f"mean error > {SMALL} at S1 = {listed(below)}",
+                    judged(_sums(settings, model, below), every_above, SMALL),
+                ),
+                Claim(
+                    f"T-fig3.ood-every-seed.{model}",
+                    "the out-of-domain error is < 0.01 when S1 ≥ 1",
+                    f"error < {SMALL} for every single seed at S1 = {listed(above)}",
+                    judged(partial(_seed_by_seed, settings=settings, model=model, sums=above), every_below, SMALL),
+                ),
+                Claim(
+                    f"T-fig3.unseen.{model}",
+                    "in domain the trained model generalises to unseen tasks",
+                    f"error on unseen tasks < {UNSEEN[model]} for every seed, α' = {settings.relevant_fraction:g}",
+                    judged(
+                        partial(seed_points, seeds=settings.seeds, model=model, panel="unseen", probe="error"),
+                        every_below,
+                        UNSEEN[model],
+                    ),
+                ),
+                Claim(
+                    f"T-fig3.attention.{model}",
+                    "attention concentrates on examples with the query's pattern, out of domain too (Corollary 4.3, of "
+                    "the one-layer model)",
+                    f"attention on them > {ATTENTION}, mean over prompts and seeds, S1 = {LARGEST_SUM:.2f}, last layer",
+                    judged(
+                        mean_point(settings.seeds, partial(_attention, settings=settings, model=model)),
+                        every_above,
+                        ATTENTION,
+                    ),
+                ),
+            ]
+            for domain, name in DOMAINS.items():
+                about.append(
+                    Claim(
+                        f"T-fig3.length.{domain}.{model}",
+                        f"a longer testing context is needed when α' is smaller ({name})",
+                        "error at the smallest α' − error at the largest > 0 at every length up to that of training, "
+                        "on paired seeds",
+                        judged(partial(_lengths, settings=settings, model=model, domain=domain), every_above, 0.0),
+                    )
+                )
+            about = [replace(claim, models=(model,)) for claim in about]
+            claims += [_if_trained(claim, settings) for claim in about] if model == "gpt2" else about
+        if "softmax-mlp" in settings.models:
+            claims.append(
+                Claim(
+                    "T-fig3.leak",
+                    "out of domain, errors come from attention that goes to other patterns",
+                    f"error of the one-layer model − error of a vote weighted by its attention within ±{SMALL} at "
+                    "every S1 in [0, 1), where there are errors",
+                    judged(partial(_leaks, settings=settings), every_within, -SMALL, SMALL),
+                    models=("softmax-mlp",),
+                    ours=True,
+                )
+            )
+        return claims
+
+    def table(self, rows: list[Row], settings: ShiftSettings) -> list[dict[str, Any]]:
+        """A line a point."""
+        lines = []
+
+        def line(name: str, letter: str, domain: str, total: str, sizes: tuple[float, int], where: Row) -> None:
+            p = proportion(rows, probe="error", **where)
+            lines.append(
+                {
+                    "model": name,
+                    "panel": letter,
+                    "domain": domain,
+                    "S1": total,
+                    "α'": f"{sizes[0]:g}",
+                    "length": sizes[1],
+                    "error": "–" if p is None else p.short(),
+                    "hinge loss": mean_text(rows, "hinge", probe="error", **where),
+                }
+            )
+
+        usual = (settings.relevant_fraction, settings.context_length)
+        for model in settings.models:
+            own = _own(settings, model)
+            line(model, "", "in", "", usual, {**own, "panel": "unseen"})
+            others = _more_tasks(settings) if model == "softmax-mlp" else []
+            for name, columns in ((model, own), *((f"{model}, {t}", {**own, "tasks": t}) for t in others)):
+                for total in settings.sums:
+                    line(name, "a", "out", f"{total:g}", usual, {**columns, "panel": "sum", "sum": total})
+            for domain in DOMAINS:
+                text = f"{LARGEST_SUM:.2f}" if domain == "out" else ""
+                for fraction in settings.test_fractions:
+                    for length in settings.lengths:
+                        where = {**own, "panel": "length", "domain": domain, "fraction": fraction, "length": length}
+                        line(model, "b", domain, text, (fraction, length), where)
+        return lines
+
+    def draw(self, rows: list[Row], settings: ShiftSettings) -> Figure:
+        """Draw a row of three panels for each model."""
+        with mpl.rc_context(style.RC):
+            count = len(settings.models)
+            figure = Figure(figsize=(9.7, 1.0 + 3.0 * count), layout="constrained")
+            panels = figure.subplots(count, 3, squeeze=False)
+            for model, (left, middle, right) in zip(settings.models, panels, strict=True):
+                mine = [row for row in rows if row["model"] == model and row["probe"] == "error"]
+                _draw_sums(left, [row for row in rows if row["model"] == model], settings, model)
+                for panel, (domain, name) in zip((middle, right), DOMAINS.items(), strict=True):
+                    style.grid(panel)
+                    colours = style.shades(len(settings.test_fractions))
+                    for colour, fraction in zip(colours, settings.test_fractions, strict=True):
+                        found = [
+                            errors(mine, panel="length", domain=domain, fraction=fraction, length=n)
+                            for n in settings.lengths
+                        ]
+                        style.curve(panel, settings.lengths, found, colour, f"α' = {fraction:g}")
+                        style.floor(panel, settings.lengths, partial(guessed, fraction), colour)
+                    panel.plot([], [], **style.FLOOR, color=style.INK, label="pattern absent: a guess")
+                    panel.set_title(name, fontweight="bold")
+                    panel.set_xlabel("examples in a test prompt")
+                    panel.set_ylim(bottom=0)
+                style.legend(right, loc="upper right", fontsize=8.5)
+            style.title(figure, self.id, self.title, rows, settings)
+            return figure
+
+
+def _draw_sums(axes: Axes, rows: list[Row], settings: ShiftSettings, model: str) -> None:
+    style.grid(axes)
+    sums = sorted(settings.sums)
+
+    def curve(probe: str, tasks: str, colour: str, label: str, **line: Any) -> None:
+        where = {"panel": "sum", "probe": probe, "tasks": tasks}
+        style.curve(axes, sums, [errors(rows, **where, sum=s) for s in sums], colour, label, **line)
+
+    mine = str(settings.training_of(model).prompts.tasks)
+    curve("error", mine, style.COLOURS[model], f"trained on {mine}")
+    if model == "softmax-mlp":
+        for tasks, colour in zip(_more_tasks(settings), cycle(style.SPARE), strict=False):
+            curve("error", tasks, colour, f"trained on {tasks}")
+        curve("attended", mine, style.INK, f"vote by attention, {mine}", **style.BESIDE)
+    style.legend(axes, fontsize=8, loc="upper right")
+    axes.axvline(1.0, color=style.FAINT, linewidth=0.8, linestyle=(0, (1, 2)))
+    axes.axhline(SMALL, **style.DASHED)
+    axes.set_yscale("symlog", linthresh=SMALL)
+    axes.set_ylim(0, 1)
+    axes.annotate("paper: < 0.01", (0.03, SMALL * 1.15), xycoords=("axes fraction", "data"), fontsize=8.5)
+    axes.set_title(
+        "softmax + MLP, out of domain" if model == "softmax-mlp" else "GPT-2, out of domain", fontweight="bold"
+    )
+    axes.set_xlabel("S1, sum of the first mixture's weights")
+    axes.set_ylabel("error")
+
+
+def _tests(settings: ShiftSettings) -> list[tuple[dict[str, Any], str, Prompts]]:
+    """Columns, probe and prompts of everything one model is measured on."""
+    tests: list[tuple[dict[str, Any], str, Prompts]] = [
+        ({"panel": "unseen", "domain": "in"}, "error", settings.prompts(tasks=settings.unseen())),
+        ({"panel": "inside", "domain": "out"}, "attention", settings.out_of_domain(LARGEST_SUM)),
+    ]
+    for total in settings.sums:
+        tests.append(({"panel": "sum", "sum": total, "domain": "out"}, "error", settings.out_of_domain(total)))
+    for fraction in settings.test_fractions:
+        for length in settings.lengths:
+            sizes: dict[str, Any] = {"relevant_fraction": fraction, "context_length": length}
+            where = {"panel": "length", "fraction": fraction, "length": length}
+            tests.append(({**where, "domain": "in"}, "error", settings.prompts(tasks=settings.unseen(), **sizes)))
+            tests.append(({**where, "domain": "out"}, "error", settings.out_of_domain(LARGEST_SUM, **sizes)))
+    return tests
+
+
+def _if_trained(claim: Claim, settings: ShiftSettings) -> Claim:
+    """Decide nothing about a GPT-2 that is still being trained, as in the quick edition."""
+    whole = ShiftSettings().gpt2_steps
+    if settings.gpt2_steps >= whole:
+        return claim
+
+    def judge(rows: list[Row]) -> Judgement:
+        found = claim.judge(rows)
+        if found.verdict == "not run":
+            return found
+        where = f"{found.where}; " if found.where else ""
+        return replace(found, verdict="undecided", where=f"{where}after {settings.gpt2_steps} of {whole} steps")
+
+    return replace(claim, judge=judge)
+
+
+def _sums(settings: ShiftSettings, model: str, sums: Sequence[float]) -> Callable[[list[Row]], list[Point] | None]:
+    own = _own(settings, model)
+    cells = [(f"S1 = {s:g}", {**own, "panel": "sum", "sum": s, "probe": "error"}) for s in sums]
+    return partial(error_points, seeds=settings.seeds, cells=cells)
+
+
+def _seed_by_seed(rows: list[Row], settings: ShiftSettings, model: str, sums: Sequence[float]) -> list[Point] | None:
+    points: list[Point] = []
+    for total in sums:
+        found = seed_points(rows, settings.seeds, **_own(settings, model), panel="sum", sum=total, probe="error")
+        if found is None:
+            return None
+        points += found
+    return points
+
+
+def _more_tasks(settings: ShiftSettings) -> list[str]:
+    """The other training tasks by name, without the usual ones."""
+    return [name for name in map(str, settings.more_tasks) if name != str(settings.train_tasks)]
+
+
+def _own(settings: ShiftSettings, model: str) -> dict[str, Any]:
+    """The columns of a model trained on the tasks the paper says."""
+    return {"model": model, "tasks": str(settings.training_of(model).prompts.tasks)}
+
+
+def _leaks(rows: list[Row], settings: ShiftSettings) -> list[Point] | None:
+    """Error of the one-layer model − error of a vote weighted by its attention, at every S1 in [0, 1)."""
+    pairs = []
+    for total in (s for s in settings.sums if 0 <= s < 1):
+        where = {**_own(settings, "softmax-mlp"), "panel": "sum", "sum": total}
+        model, vote = (errors(rows, **where, probe=probe) for probe in ("error", "attended"))
+        pairs.append((f"S1 = {total:g}", model, vote))
+    return paired_points(pairs, settings.seeds)
+
+
+def _attention(rows: list[Row], settings: ShiftSettings, model: str) -> dict[int, float | None]:
+    layer = settings.gpt2_layers if model == "gpt2" else 1
+    lost = values(rows, "same", model=model, probe="attention", diverged=True)
+    return values(rows, "same", model=model, probe="attention", layer=layer) | lost
+
+
+def _lengths(rows: list[Row], settings: ShiftSettings, model: str, domain: str) -> list[Point] | None:
+    """Error at the smallest α' − error at the largest, at every length."""
+    if len(settings.test_fractions) < 2:
+        return None
+    pairs = []
+    for length in (n for n in settings.lengths if n <= settings.context_length):  # beyond, chance leaves no error
+        where = {"model": model, "probe": "error", "panel": "length", "domain": domain, "length": length}
+        small, large = (
+            errors(rows, **where, fraction=fraction)
+            for fraction in (min(settings.test_fractions), max(settings.test_fractions))
+        )
+        pairs.append((f"length {length}", small, large))
+    return paired_points(pairs, settings.seeds)

@@ -1,0 +1,312 @@
+"""T-fig5: how many neurons can be pruned, which, and how much context helps."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
+from statistics import mean, median
+from typing import Annotated, Any, NamedTuple, Self
+
+import matplotlib as mpl
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+from pydantic import Field
+
+from iclab.papers.nonlinear.neurons import by_seed
+from iclab.papers.nonlinear.settings import LARGEST_SUM, NonlinearPaper
+from iclab.probes import Pruning, Row
+from iclab.study import style
+from iclab.study.claims import BySeed, Claim, Point, every_above, every_below, every_within, judged, mean_point
+from iclab.study.experiment import Condition, Experiment, in_groups
+from iclab.study.rows import errors, listed, mean_text, paired_points, proportion, values
+from iclab.study.settings import Chosen, Different, Disclosed
+
+FREE = 0.15
+"""The paper: pruning is free "if the pruning rate is lower than around 15 %, which is the ratio of W_O neurons with a
+small magnitude"."""
+NOTHING = 0.002
+"""Free is read as: the error moves by less than this."""
+MUCH = 0.01
+"""Hurting is read as: the error moves by more than this."""
+SLOPE = 0.5
+"""Theorem 3.7 bounds the hinge loss: Ω(R) is read as more than this times R."""
+LITTLE = 0.05
+"""O(ε + M1^(−1/2)) is read as: below this."""
+SPLIT = 0.5
+"""The paper does not say which magnitudes of W_O are small. Read as: at most this share of the seed's median."""
+ALL = 1.0
+"""The rate at which all small neurons go."""
+
+
+class Way(NamedTuple):
+    """A way to prune: what a curve is of."""
+
+    name: str
+    options: dict[str, Any]
+
+
+WAYS = {
+    "smallest": Way("smallest rows of W_O W_V first", {"order": "smallest"}),
+    "smallest-hidden": Way("smallest rows of W_O first", {"order": "smallest", "by": "hidden"}),
+    "random": Way("at random", {"order": "random"}),
+    "largest": Way("largest rows of W_O W_V first", {"order": "largest"}),
+    "largest-balanced": Way("largest first, both signs alike", {"order": "largest", "balanced": True}),
+    "large": Way("large ones at random", {"order": "random", "among": "large"}),
+    "small": Way("small ones at random", {"order": "random", "among": "small"}),
+}
+"""What is pruned, and how; the last two are the sets of Theorem 3.7."""
+
+Rates = Annotated[tuple[Annotated[float, Field(ge=0, le=1)], ...], Field(min_length=1), Different]
+
+
+class PruningSettings(NonlinearPaper):
+    """T-fig5."""
+
+    relevant_fraction: Annotated[float, Field(gt=0, le=1), Disclosed("α, T §5.1")] = 0.6
+    rates: Annotated[Rates, Chosen("R of Figure 5 a; 0 is the paper's baseline", grid=True)] = (
+        0.0, 0.1, 0.15, 0.2, 0.25, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 0.95,
+    )  # fmt: skip
+    test_fractions: Annotated[
+        tuple[Annotated[float, Field(gt=0, le=1)], ...],
+        Field(min_length=2),
+        Different,
+        Chosen("α', Figure 5 b", grid=True),
+    ] = (0.4, 0.6, 0.8)
+    test_prompts: Annotated[int, Field(ge=1), Chosen("for each seed and point", grid=True)] = 4_000
+
+    def quick(self) -> Self:
+        """Return the quick edition: fewer rates and prompts."""
+        fewer = tuple(rate for rate in self.rates if rate in (0.0, 0.15, 0.3, 0.5, 0.7, 0.9)) or self.rates
+        return super().quick().replace(rates=fewer, test_prompts=min(self.test_prompts, 1_000))
+
+
+class Pruned(Experiment[PruningSettings]):
+    """Error against the share of neurons taken out."""
+
+    id = "T-fig5"
+    title = "Error out of domain of a pruned Transformer"
+    paper = (
+        "Magnitude-based pruning does not hurt out-of-domain generalization up to a rate of about 15 %, the share of "
+        "neurons with a small magnitude; pruning neurons with large weights raises the error with the rate; a larger "
+        "α' improves the pruned model."
+    )
+    reading = (
+        "(A) The error out of domain (S1 = 1.28) against the share of neurons taken out, for several ways to choose "
+        "them; bars show the lengths of all rows of W_O W_V in order, the thin line those of W_O. (B) The hinge loss, "
+        "which is what the theorem bounds: it rises with the share long before an answer changes its sign. (C) "
+        "Smallest first, for several α'. Means over seeds; bands in (B) and (C) run from the lowest to the highest."
+    )
+    theorems = ("T-thm3.7",)
+    settings = PruningSettings
+
+    def conditions(self, settings: PruningSettings) -> list[Condition]:
+        """One training: its neurons, and its error for every way, rate and α'."""
+        training = settings.training()
+        blank = dict.fromkeys(("way", "rate", "fraction", "step"))
+        found = in_groups(
+            settings,
+            {**blank, "probe": "neurons", "step": settings.steps},
+            training,
+            probe="neurons",
+            prompts=settings.prompts(),
+            count=1,
+        )
+        for way, rate, fraction in _points(settings):
+            found += in_groups(
+                settings,
+                {**blank, "probe": "error", "way": way, "rate": rate, "fraction": fraction},
+                training,
+                probe="error",
+                prompts=settings.out_of_domain(LARGEST_SUM, relevant_fraction=fraction),
+                count=settings.test_prompts,
+                pruning=Pruning(rate=rate, **WAYS[way].options),
+            )
+        return found
+
+    def claims(self, settings: PruningSettings) -> list[Claim]:
+        """What is free, what is not, and what α' does."""
+        free = [rate for rate in settings.rates if 0 < rate <= FREE]
+        some, many = ([r for r in settings.rates if low <= r <= high] for low, high in ((0.1, 0.5), (0.5, 0.95)))
+        usual, (low, *_, high) = settings.relevant_fraction, _fractions_of(settings)
+
+        def moved(way: str, rates: list[float]) -> list[tuple[Place, Place]]:
+            return [((way, rate, usual), ("smallest", 0.0, usual)) for rate in rates]
+
+        random = [(("random", rate, usual), ("smallest", rate, usual)) for rate in many]
+        fractions = [(("smallest", rate, low), ("smallest", rate, high)) for rate in settings.rates if 0 < rate <= 0.5]
+        return [
+            *(
+                Claim(
+                    f"T-fig5.free.{way}",
+                    "magnitude-based pruning does not hurt up to a rate of about 15 % (Figure 5 a)",
+                    f"error − error unpruned < {NOTHING} at rates {listed(free)}, paired by seed; {WAYS[way].name}",
+                    judged(_differences(settings, moved(way, free)), every_below, NOTHING),
+                )
+                for way in ("smallest", "smallest-hidden")
+            ),
+            Claim(
+                "T-fig5.small-share",
+                "around 15 % of the neurons of W_O have a small magnitude (Figure 5 a)",
+                f"the share of rows of W_O no longer than {SPLIT} × the median is between 0.10 and 0.20",
+                judged(mean_point(settings.seeds, partial(_small_share, settings=settings)), every_within, 0.1, 0.2),
+            ),
+            Claim(
+                "T-fig5.largest",
+                "pruning neurons with large weights raises the error with the rate (Figure 5 a)",
+                f"error − error unpruned > {MUCH} at rates {listed(many)}, paired by seed; {WAYS['largest'].name}",
+                judged(_differences(settings, moved("largest", many)), every_above, MUCH),
+            ),
+            Claim(
+                "T-fig5.largest-balanced",
+                "pruning neurons with large weights raises the error with the rate (Figure 5 a)",
+                f"the same where both signs lose alike: {WAYS['largest-balanced'].name}",
+                judged(_differences(settings, moved("largest-balanced", many)), every_above, MUCH),
+            ),
+            Claim(
+                "T-fig5.random",
+                "random pruning hurts, magnitude-based pruning less (Figure 5 a)",
+                f"error at random − error smallest first > 0 at rates {listed(many)}, paired by seed",
+                judged(_differences(settings, random), every_above, 0.0),
+            ),
+            Claim(
+                "T-fig5.loss.large",
+                "pruning a share R of the neurons, all of them in L, costs a loss of Ω(R) (Theorem 3.7 (16))",
+                f"(hinge loss − unpruned) / R > {SLOPE} at rates {listed(some)}, paired by seed; {WAYS['large'].name}",
+                judged(_differences(settings, moved("large", some), "hinge"), every_above, SLOPE),
+            ),
+            Claim(
+                "T-fig5.loss.small",
+                "pruning all neurons outside L costs next to no loss (Theorem 3.7 (15))",
+                f"hinge loss − unpruned < {LITTLE} with all of them gone, paired by seed",
+                judged(_differences(settings, moved("small", [ALL]), "hinge"), every_below, LITTLE),
+            ),
+            Claim(
+                "T-fig5.fraction",
+                "a larger α' improves the pruned model (Figure 5 b)",
+                "error at the smallest α' − at the largest > 0 at rates up to 0.5, smallest first, paired by seed",
+                judged(_differences(settings, fractions), every_above, 0.0),
+            ),
+        ]
+
+    def table(self, rows: list[Row], settings: PruningSettings) -> list[dict[str, Any]]:
+        """A line a way, rate and α'."""
+        lines = []
+        for way, rate, fraction in _points(settings):
+            where = {"probe": "error", "way": way, "rate": rate, "fraction": fraction}
+            p = proportion(rows, **where)
+            lines.append(
+                {
+                    "pruned": WAYS[way].name,
+                    "rate": f"{rate:g}",
+                    "α'": f"{fraction:g}",
+                    "error": "–" if p is None else p.short(),
+                    "hinge loss": mean_text(rows, "hinge", **where),
+                }
+            )
+        return lines
+
+    def draw(self, rows: list[Row], settings: PruningSettings) -> Figure:
+        """Draw the three panels."""
+        with mpl.rc_context(style.RC):
+            figure = Figure(figsize=(12.4, 5.2), layout="constrained")
+            left, middle, right = figure.subplots(1, 3)
+            rates, usual = sorted(settings.rates), settings.relevant_fraction
+            for panel in (left, middle, right):
+                style.grid(panel)
+                panel.set_xlabel("share of neurons taken out")
+                panel.axvline(FREE, color=style.FAINT, linewidth=0.8, linestyle=(0, (1, 2)))
+                panel.set_xlim(0, 1)
+            for (way, (name, _)), colour in zip(WAYS.items(), (*style.SERIES, style.INK, ""), strict=True):
+                if way == "small":  # one point alone
+                    continue
+                where = {"probe": "error", "way": way, "fraction": usual}
+                found = [errors(rows, **where, rate=rate) for rate in rates]
+                style.curve(left, rates, found, colour, name, band=False)  # the bars are in their way
+                hinge = [values(rows, "hinge", **where, rate=rate) for rate in rates]
+                style.curve(middle, rates, hinge, colour)
+            _draw_bars(left, rows, settings)
+            left.set_title(f"A  which neurons go (α' = {usual:g})", fontweight="bold")
+            middle.set_title(f"B  the same, hinge loss (α' = {usual:g})", fontweight="bold")
+            fractions = _fractions_of(settings)
+            for fraction, colour in zip(fractions, style.shades(len(fractions)), strict=True):
+                where = {"probe": "error", "way": "smallest", "fraction": fraction}
+                found = [errors(rows, **where, rate=rate) for rate in rates]
+                style.curve(right, rates, found, colour, f"α' = {fraction:g}")
+            right.set_title("C  smallest first", fontweight="bold")
+            for panel, what in ((left, "error"), (middle, "hinge loss"), (right, "error")):
+                panel.set_ylim(0, max(0.05, panel.get_ylim()[1]))
+                panel.set_ylabel(f"{what} out of domain")
+            figure.legend(*left.get_legend_handles_labels(), loc="outside lower left", ncols=3)
+            style.legend(right, loc="upper left")
+            style.title(figure, self.id, self.title, rows, settings)
+            return figure
+
+
+def _draw_bars(axes: Axes, rows: list[Row], settings: PruningSettings) -> None:
+    """Draw all neurons from the smallest to the largest behind the curves, as the paper does, in two ways."""
+    seeds = [mine for mine in by_seed(rows, settings.steps).values() if mine]
+    if not seeds:
+        return
+    bars = axes.twinx()
+    for column in ("length", "hidden_length"):
+        ordered = [sorted(row[column] for row in mine) for mine in seeds]
+        height = [mean(values) for values in zip(*ordered, strict=True)]
+        width = 1.0 / len(height)
+        places = [(i + 0.5) * width for i in range(len(height))]
+        if column == "length":
+            bars.bar(places, height, width, linewidth=0, color="#56B4E9", alpha=0.25)
+        else:
+            bars.plot(places, height, color=style.FAINT, linewidth=0.8)
+    bars.set_ylabel("length of the row of W_O W_V (bars), of W_O (line)", color=style.FAINT)
+    bars.set_ylim(bottom=0)
+    axes.set_zorder(bars.get_zorder() + 1)
+    axes.patch.set_visible(False)
+
+
+def _fractions_of(settings: PruningSettings) -> list[float]:
+    return sorted({settings.relevant_fraction, *settings.test_fractions})
+
+
+def _points(settings: PruningSettings) -> list[tuple[str, float, float]]:
+    """Every (way, rate, α') that is measured: all ways at the usual α', smallest first at the others."""
+    usual = settings.relevant_fraction
+    others = [fraction for fraction in _fractions_of(settings) if fraction != usual]
+    points = [("smallest", 0.0, usual), ("small", ALL, usual)]
+    points += [(way, rate, usual) for way in WAYS for rate in settings.rates if way != "small"]
+    points = list(dict.fromkeys(points))
+    return points + [("smallest", rate, fraction) for fraction in others for rate in settings.rates]
+
+
+Place = tuple[str, float, float]
+"""A way, a rate and an α'."""
+
+
+def _differences(
+    settings: PruningSettings, pairs: list[tuple[Place, Place]], column: str = "error"
+) -> Callable[[list[Row]], list[Point] | None]:
+    """Error at one place − error at another, for each pair of places, on paired seeds; the hinge loss for each R."""
+
+    def at(rows: list[Row], place: Place, share: float) -> BySeed:
+        way, rate, fraction = place
+        found = values(rows, column, probe="error", way=way, rate=rate, fraction=fraction)
+        return {seed: value if value is None else value / share for seed, value in found.items()}
+
+    def points(rows: list[Row]) -> list[Point] | None:
+        named = []
+        for first, second in pairs:
+            rate = first[1]
+            share = rate if column == "hinge" and rate < ALL else 1.0
+            named.append((f"rate {rate:g}", at(rows, first, share), at(rows, second, share)))
+        return paired_points(named, settings.seeds)
+
+    return points
+
+
+def _small_share(rows: list[Row], settings: PruningSettings) -> BySeed:
+    """Each seed's share of neurons whose row of W_O is small; None where it diverged."""
+    found: BySeed = {}
+    for seed, neurons in by_seed(rows, settings.steps).items():
+        lengths = [neuron["hidden_length"] for neuron in neurons]
+        small = [length for length in lengths if length <= SPLIT * median(lengths)]
+        found[seed] = len(small) / len(lengths) if lengths else None
+    return found

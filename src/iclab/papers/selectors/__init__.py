@@ -1,0 +1,1 @@
+"""Paper S: what attention selects, and what the MLP decides by."""

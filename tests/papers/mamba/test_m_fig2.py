@@ -1,0 +1,149 @@
+"""M-fig2: what the paper says of it, at a size that takes seconds, and the logic of its claims."""
+
+import pytest
+
+from iclab.catalog import experiments, find
+from iclab.engines import Training
+from iclab.lab import Store, run
+from iclab.papers.mamba.fig2 import FigureSettings, floor
+from iclab.study.settings import Chosen, Disclosed
+from iclab.theory.outliers import all_outliers, linear_outlier_bound, mamba_outlier_bound
+
+FIGURE = find("M-fig2")
+SMALL = FigureSettings(seeds=8, test_prompts=2_000, outlier_fractions=(0.0, 0.6, 0.8))
+
+
+@pytest.fixture(scope="module")
+def store(tmp_path_factory):
+    return Store(tmp_path_factory.mktemp("store"))
+
+
+def rows_of(settings, store):
+    run([condition.cell for condition in FIGURE.conditions(settings)], store, workers=2, quiet=True)
+    return FIGURE.rows(settings, store)
+
+
+def mean(rows, model, rule, fraction):
+    found = [
+        row["error"]
+        for row in rows
+        if (row["model"], row["outlier_labels"], row["outlier_fraction"]) == (model, rule, fraction)
+    ]
+    assert len(found) == 8
+    return sum(found) / 8
+
+
+def test_mamba_survives_what_the_linear_transformer_does_not(store):
+    rows = rows_of(SMALL, store)
+    assert mean(rows, "mamba", "flip", 0.0) == mean(rows, "linear", "flip", 0.0) == 0
+    assert mean(rows, "mamba", "flip", 0.6) < 0.001
+    assert mean(rows, "linear", "flip", 0.6) > 0.7
+    assert mean(rows, "linear", "random", 0.8) == pytest.approx(0.21, abs=0.03)
+    assert mean(rows, "mamba", "flip", 0.8) == pytest.approx(floor(SMALL, "flip", 0.8), abs=0.005)
+    assert mean(rows, "mamba", "random", 0.8) == pytest.approx(floor(SMALL, "random", 0.8), abs=0.004)
+
+
+def test_exact_counts_leave_always_something_to_go_by(store):
+    rows = rows_of(SMALL.replace(counting="exact"), store)
+    assert mean(rows, "mamba", "flip", 0.8) < 0.001
+
+
+def test_unsaid_settings_matter_as_documented(store):
+    weak = rows_of(SMALL.replace(test_outlier_scale=2.0), store)
+    assert mean(weak, "mamba", "flip", 0.8) == pytest.approx(0.31, abs=0.06)
+    few_tasks = rows_of(SMALL.replace(train_tasks="ring:1"), store)
+    assert mean(few_tasks, "mamba", "flip", 0.0) == pytest.approx(0.07, abs=0.02)
+
+
+def test_both_engines_draw_the_same_curve(tmp_path):
+    tiny = SMALL.replace(steps=60, test_prompts=500, seeds=2, outlier_fractions=(0.6,), label_rules=("flip",))
+    curves = []
+    for engine in ("fused", "reference"):
+        rows = rows_of(tiny.replace(engine=engine), Store(tmp_path / engine))
+        curves.append([row["error"] for row in rows])
+    assert curves[0] == pytest.approx(curves[1], abs=0.02)
+
+
+def test_every_setting_says_where_it_comes_from():
+    for experiment in experiments().values():
+        provenance = experiment.settings.provenance()
+        assert provenance.keys() == experiment.settings.model_fields.keys()
+        for mark in provenance.values():
+            assert isinstance(mark, (Disclosed, Chosen))
+            assert len(mark.where if isinstance(mark, Disclosed) else mark.why) > 3
+
+
+def test_conditions_are_a_pure_function_of_settings():
+    first, second = (FIGURE.conditions(FigureSettings()) for _ in range(2))
+    assert [c.cell.hash for c in first] == [c.cell.hash for c in second]
+    trainings = {c.cell.training.hash for c in first}
+    assert len(trainings) == 4  # two models, two groups of seeds; every panel and point shares them
+    assert isinstance(first[0].cell.training.training, Training)
+    assert {c.cell.training.hash for c in FIGURE.conditions(FigureSettings().quick())} < trainings
+
+
+def made_up(errors, seeds=8, prompts=10_000, diverged=()):
+    """Rows of a figure that was never measured: ``errors[model]`` at each fraction, with a little spread."""
+    return [
+        {
+            "model": model,
+            "outlier_labels": "flip",
+            "outlier_fraction": fraction,
+            "seed": seed,
+            "prompts": prompts,
+            "error": None if (model, seed) in diverged else value * (1 + 0.01 * (seed - 3.5)),
+            "diverged": (model, seed) in diverged,
+        }
+        for model, values in errors.items()
+        for fraction, value in values.items()
+        for seed in range(seeds)
+    ]
+
+
+def verdicts(rows):
+    settings = SMALL.replace(label_rules=("flip",), outlier_fractions=(0.0, 0.6, 0.8))
+    return {claim.id.split(".")[1]: claim.verdict(rows) for claim in FIGURE.claims(settings)}
+
+
+GOOD = {"mamba": {0.0: 0.0, 0.6: 0.001, 0.8: 0.008}, "linear": {0.0: 0.0, 0.6: 0.8, 0.8: 0.9}}
+
+
+def test_a_figure_like_the_papers_holds():
+    assert {v["verdict"] for v in verdicts(made_up(GOOD)).values()} == {"holds"}
+
+
+@pytest.mark.parametrize(
+    ("claim", "model", "fraction", "value", "verdict"),
+    [
+        ("mamba-small", "mamba", 0.6, 0.02, "fails"),
+        ("mamba-small", "mamba", 0.8, 0.01, "undecided"),
+        ("mamba-excess", "mamba", 0.8, 0.018, "holds"),
+        ("mamba-excess", "mamba", 0.8, 0.03, "fails"),
+        ("linear-large", "linear", 0.6, 0.05, "fails"),
+        ("gap", "linear", 0.6, 0.005, "fails"),
+    ],
+)
+def test_a_figure_unlike_the_papers_does_not(claim, model, fraction, value, verdict):
+    spoiled = GOOD | {model: GOOD[model] | {fraction: value}}
+    assert verdicts(made_up(spoiled))[claim]["verdict"] == verdict
+
+
+def test_a_diverged_seed_forbids_holds():
+    found = verdicts(made_up(GOOD, diverged={("mamba", 3)}))
+    assert found["mamba-small"]["verdict"] == "undecided"
+    assert "diverged" in found["mamba-small"]["where"]
+    assert found["linear-large"]["verdict"] == "holds"
+
+
+def test_missing_rows_are_not_run():
+    rows = [row for row in made_up(GOOD) if row["outlier_fraction"] != 0.6 or row["seed"] != 5]
+    assert {v["verdict"] for v in verdicts(rows).values()} == {"not run"}
+
+
+def test_theory_of_outliers():
+    assert mamba_outlier_bound(0.6, 20, 20) == 0.6
+    assert mamba_outlier_bound(0.6, 40, 20) == 1.0
+    assert linear_outlier_bound() == 0.5
+    assert all_outliers(0.8, 20) == pytest.approx(0.8**20)
+    assert all_outliers(0.95, 20, exact=True) == 0.0
+    assert all_outliers(1.0, 20, exact=True) == 1.0

@@ -1,0 +1,61 @@
+"""T-fig7: which tasks are trained on, and the logic of its claims."""
+
+import pytest
+
+from iclab.catalog import find
+from iclab.papers.nonlinear.fig7 import TaskSettings, tasks
+from iclab.prompts import meets_condition_1
+
+FIGURE = find("T-fig7")
+
+
+@pytest.mark.parametrize("relevant", [3, 4, 6, 8])
+def test_condition_3_2_is_met_from_m1_tasks_on_and_not_below(relevant):
+    assert meets_condition_1(tasks(relevant, relevant), relevant)
+    for count in range(1, relevant):
+        few = tasks(relevant, count)
+        assert len(set(few)) == count
+        assert not meets_condition_1(few, relevant)
+        assert {a for a, _ in few} != set(range(relevant))  # some pattern never means +1
+    for count in range(relevant, relevant * (relevant - 1)):
+        many = tasks(relevant, count)
+        assert len(set(many)) == count
+        assert set(many) > set(tasks(relevant, relevant)) or count == relevant
+        assert {a for a, _ in many} == {b for _, b in many} == set(range(relevant))
+
+
+def test_tests_never_show_a_training_task():
+    for condition in FIGURE.conditions(TaskSettings(seeds=1)):
+        trained, tested = condition.cell.training.training.prompts.pairs.tolist(), condition.cell.prompts.pairs.tolist()
+        assert len(trained) == condition.columns["tasks"]
+        assert not [pair for pair in tested if pair in trained]
+        assert len(trained) + len(tested) == condition.columns["relevant"] * (condition.columns["relevant"] - 1)
+        patterns = condition.cell.prompts.patterns
+        assert (patterns.relevant, patterns.relevant + patterns.irrelevant <= 30) == (
+            condition.columns["relevant"],
+            True,
+        )
+
+
+def verdicts(below, at, seeds=4):
+    settings = TaskSettings(seeds=seeds, relevants=(6,), beyond=(-1, 0, 2))
+    rows = [
+        {
+            "relevant": 6,
+            "tasks": count,
+            "seed": seed,
+            "prompts": 50_000,
+            "error": error * (1 + 0.01 * seed),
+            "hinge": 0.0,
+        }
+        for count, error in ((5, below), (6, at), (8, at))
+        for seed in range(4)
+    ]
+    return {claim.id: claim.verdict(rows)["verdict"] for claim in FIGURE.claims(settings)}
+
+
+def test_claims():
+    assert verdicts(0.2, 0.001) == {"T-fig7.few.6": "holds", "T-fig7.enough.6": "holds"}
+    assert verdicts(0.005, 0.001) == {"T-fig7.few.6": "fails", "T-fig7.enough.6": "holds"}
+    assert verdicts(0.2, 0.02) == {"T-fig7.few.6": "holds", "T-fig7.enough.6": "fails"}
+    assert set(verdicts(0.2, 0.001, seeds=5).values()) == {"not run"}
