@@ -7,11 +7,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, ClassVar, Generic, TypeVar
 
-from matplotlib.figure import Figure
-
 from iclab.engines import Training
 from iclab.lab import MeasurementCell, Store, TrainingCell
 from iclab.probes import Row
+from iclab.study.charts import Figure
 from iclab.study.claims import Claim
 from iclab.study.settings import Settings
 
@@ -59,9 +58,9 @@ class Experiment(ABC, Generic[S]):
     def claims(self, settings: S) -> list[Claim]:
         """Return the paper's claims about it, made precise."""
 
-    @abstractmethod
-    def draw(self, rows: list[Row], settings: S) -> Figure:
-        """Draw the figure from rows alone."""
+    def chart(self, rows: list[Row], settings: S) -> Figure:
+        """Return the figure, made from rows alone."""
+        raise NotImplementedError
 
     @abstractmethod
     def table(self, rows: list[Row], settings: S) -> list[dict[str, Any]]:

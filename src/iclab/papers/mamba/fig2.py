@@ -5,15 +5,24 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Annotated, Any, Literal
 
-import matplotlib as mpl
-from matplotlib.axes import Axes
-from matplotlib.figure import Figure
 from pydantic import Field
 
 from iclab.engines import Training
 from iclab.papers.mamba.settings import MambaPaper
 from iclab.probes import Interval, Row
-from iclab.study import style
+from iclab.study.charts import (
+    DASH_DOT,
+    DASHED,
+    DOTTED,
+    FAINT,
+    Axis,
+    Figure,
+    Panel,
+    Series,
+    name_of,
+    reference,
+    series_of,
+)
 from iclab.study.claims import Claim, Judge, Point, every_above, every_below, judged
 from iclab.study.experiment import Condition, Experiment, in_groups
 from iclab.study.rows import error_points, errors, listed, paired_points, proportion
@@ -30,11 +39,17 @@ CLOSE_TO = 0.8
 LARGE = 0.1
 """The paper: the error of the linear Transformer "is large". Read as: ten times what it calls small."""
 
-YARDSTICKS: dict[str, tuple[str, dict[str, Any]]] = {
-    "plain vote": ("a plain vote", {"color": style.FAINT, "linestyle": (0, (5, 1.2, 1, 1.2)), "linewidth": 1.1}),
-    "untrained mamba": ("Mamba before training", {"color": "#56B4E9", "linestyle": (0, (3, 1.2)), "linewidth": 1.1}),
+YARDSTICKS = {
+    "plain vote": reference("a plain vote", DASH_DOT, FAINT),
+    "untrained mamba": reference("Mamba before training", DASHED, "#56B4E9"),
 }
-"""What stands beside the models: their names, and how they are drawn."""
+"""What is measured besides the models, and how it is drawn."""
+BELIEVED = reference("only outliers, α^l: believed")
+GUESSED = reference("guessed, α^l / 2", DOTTED)
+CLAIMED = Series(f"the paper: Mamba below {SMALL}", "#0072B2", mark="square", line=False)
+COVERED = Series("Theorem 2 covers α below this", "#0072B2", mark="triangle-up", line=False, size=60.0)
+NO_ERROR = Series("no error seen", FAINT, line=False, hollow=True)
+TITLES = {"flip": "A  labels flipped", "target": "B  one target label", "random": "C  random labels"}
 ENOUGH = 2_000
 """Prompts a seed for a yardstick, which no claim rests on."""
 
@@ -187,10 +202,11 @@ class OutlierFraction(Experiment[FigureSettings]):
                 lines.append(line)
         return lines
 
-    def draw(self, rows: list[Row], settings: FigureSettings) -> Figure:
-        """Draw linear and logarithmic panels for each rule."""
-        with mpl.rc_context(style.RC):
-            return _draw(rows, settings)
+    def chart(self, rows: list[Row], settings: FigureSettings) -> Figure:
+        """One column per label rule: the error above, the same on a logarithmic scale below."""
+        rules = [rule for rule in settings.label_rules if any(row["outlier_labels"] == rule for row in rows)]
+        panels = [_panel(rows, settings, rule, logarithmic) for logarithmic in (False, True) for rule in rules]
+        return Figure(panels, columns=len(rules), more=[NO_ERROR])
 
 
 def floor(settings: FigureSettings, rule: str, fraction: float) -> float:
@@ -257,127 +273,39 @@ def _gap(settings: FigureSettings, rule: str) -> Judge:
     return judged(points, every_above, SMALL)
 
 
-def _draw(rows: list[Row], settings: FigureSettings) -> Figure:
-    models = [model for model in dict.fromkeys(row["model"] for row in rows) if model not in YARDSTICKS]
-    rules = [rule for rule in settings.label_rules if any(row["outlier_labels"] == rule for row in rows)]
+def _panel(rows: list[Row], settings: FigureSettings, rule: Rule, logarithmic: bool) -> Panel:
     fractions = sorted({row["outlier_fraction"] for row in rows})
     least = 0.3 / settings.test_prompts / settings.seeds  # below one error in all prompts
-    titles = {"flip": "A  labels flipped", "target": "B  one target label", "random": "C  random labels"}
-
-    figure = Figure(figsize=(3.6 * max(len(rules), 2), 6.4), layout="constrained")
-    axes = figure.subplots(2, len(rules), sharex=True, sharey="row", squeeze=False, height_ratios=(1, 1))
-    for column, rule in enumerate(rules):
-        for row_axes, logarithmic in ((axes[0][column], False), (axes[1][column], True)):
-            style.grid(row_axes)
-            row_axes.axvline(0.5, color=style.FAINT, linewidth=0.8, linestyle=(0, (1, 2)))
-            row_axes.fill_between([0, CLOSE_TO], least, SMALL, color="#0072B2", alpha=0.07, linewidth=0)
-            row_axes.plot([0, CLOSE_TO], [SMALL, SMALL], color="#0072B2", alpha=0.5, linewidth=0.8)
-            hopeless = [all_outliers(f, settings.context_length, settings.counting == "exact") for f in fractions]
-            for share, dashes in ((1.0, (0, (4, 2))), (0.5, (0, (1.5, 1.5)))):
-                floor_line = [max(share * h, least / 10) for h in hopeless]
-                row_axes.plot(fractions, floor_line, color=style.INK, linewidth=0.9, linestyle=dashes, zorder=1.5)
-            for name, (_, look) in YARDSTICKS.items():
-                found = [errors(rows, **_where(name, rule, f)) for f in fractions]
-                if logarithmic:  # which has no place for no error at all
-                    found = [by_seed if any(by_seed.values()) else {} for by_seed in found]
-                style.curve(row_axes, fractions, found, band=False, **{"colour": look["color"], "marker": ""} | look)
-            for model in models:
-                _line(row_axes, rows, model, rule, fractions, style.colour(model, models), least, logarithmic)
-        top, bottom = axes[0][column], axes[1][column]
-        top.set_title(titles[rule], fontweight="bold")
-        top.set_ylim(-0.03, 1.03)
-        bottom.set_yscale("log")
-        bottom.set_ylim(least, 1.5)
-        bottom.set_xlim(-0.02, max(0.92, max(fractions) + 0.02))
-        bottom.set_xlabel("fraction of outliers α")
-        bound = mamba_outlier_bound(settings.train_outlier_fraction, settings.context_length, settings.context_length)
-        bottom.annotate(
-            "",
-            (bound, 0.0),
-            (bound, -0.05),
-            xycoords=("data", "axes fraction"),
-            arrowprops={"arrowstyle": "-|>", "color": "#0072B2"},
-        )
-    axes[0][0].set_ylabel("error")
-    axes[1][0].set_ylabel("error, logarithmic")
-    axes[0][0].annotate("α = 1/2", (0.49, 0.9), ha="right", color=style.FAINT, fontsize=8.5)
-    axes[1][-1].annotate("paper: Mamba < 0.01", (0.01, SMALL * 1.25), color="#0072B2", fontsize=8.5)
-    _legend(figure, rows, models, settings)
-    return figure
-
-
-def _line(
-    axes: Axes,
-    rows: list[Row],
-    model: str,
-    rule: str,
-    fractions: list[float],
-    colour: str,
-    least: float,
-    logarithmic: bool,
-) -> None:
-    xs: list[float] = []
-    means: list[float] = []
-    lows: list[float] = []
-    highs: list[float] = []
-    for fraction in fractions:
-        found = [e for e in errors(rows, **_where(model, rule, fraction)).values() if e is not None]
-        if found:
-            xs.append(fraction)
-            means.append(sum(found) / len(found))
-            lows.append(min(found))
-            highs.append(max(found))
-    if not xs:  # every seed diverged
-        return
-
-    def clip(values: list[float]) -> list[float]:
-        return [max(value, least) for value in values] if logarithmic else values
-
-    axes.fill_between(xs, clip(lows), clip(highs), color=colour, alpha=0.22, linewidth=0)
-    axes.plot(xs, clip(means), color=colour, linewidth=1.7, marker="o", markersize=3.6, clip_on=False, zorder=3)
-    if logarithmic:  # no error seen: a hollow mark on the floor of the axis
-        zero = [x for x, m in zip(xs, means, strict=True) if m == 0]
-        if not zero:
-            return
-        axes.plot(
-            zero,
-            [least] * len(zero),
-            "o",
-            color=colour,
-            markerfacecolor="white",
-            markersize=4,
-            clip_on=False,
-            zorder=4,
-        )
-
-
-def _legend(figure: Figure, rows: list[Row], models: list[str], settings: FigureSettings) -> None:
-    from matplotlib.lines import Line2D
-
-    handles = []
+    panel = Panel(
+        TITLES[rule],
+        x=Axis("fraction of outliers α", domain=(-0.02, max(0.92, max(fractions) + 0.02))),
+        y=Axis("error, logarithmic", domain=(least, 1.5), scale="log") if logarithmic else Axis("error", domain=(0, 1)),
+    )
+    panel.rule(x=0.5, dash=DOTTED)
+    panel.band(CLAIMED, [0.0, CLOSE_TO], [least, least], [SMALL, SMALL])
+    bound = mamba_outlier_bound(settings.train_outlier_fraction, settings.context_length, settings.context_length)
+    panel.points(COVERED, [bound], [least if logarithmic else 0.0])
+    if settings.counting == "bernoulli":  # with exact counts some example is always clean
+        hopeless = [max(all_outliers(f, settings.context_length, False), least / 10) for f in fractions]
+        panel.line(BELIEVED, fractions, hopeless)
+        panel.line(GUESSED, fractions, [max(h / 2, least / 10) for h in hopeless])
+    for name, series in YARDSTICKS.items():
+        found = [errors(rows, **_where(name, rule, f)) for f in fractions]
+        if logarithmic:  # which has no place for no error at all
+            found = [by_seed if any(by_seed.values()) else {} for by_seed in found]
+        if any(found):
+            panel.curve(series, fractions, found, band=False)
+    models = [model for model in dict.fromkeys(row["model"] for row in rows) if model not in YARDSTICKS]
     for model in models:
         lost = {row["seed"] for row in rows if row["model"] == model and row["diverged"]}
-        name = style.NAMES.get(model, model) + (f" ({len(lost)} seeds diverged)" if lost else "")
-        handles.append(Line2D([], [], color=style.colour(model, models), marker="o", markersize=3.6, label=name))
-    if settings.counting == "bernoulli":  # with exact counts some example is always clean
-        believed, guessed = "only outliers, α^l: believed", "guessed, α^l / 2"
-        handles.append(Line2D([], [], color=style.INK, linewidth=0.9, linestyle=(0, (4, 2)), label=believed))
-        handles.append(Line2D([], [], color=style.INK, linewidth=0.9, linestyle=(0, (1.5, 1.5)), label=guessed))
-    handles += [
-        Line2D([], [], label=name, **look)
-        for yardstick, (name, look) in YARDSTICKS.items()
-        if any(row["model"] == yardstick for row in rows)
-    ]
-    handles += [
-        Line2D([], [], color="#0072B2", marker="^", linestyle="", markersize=5, label="Theorem 2 covers α below this"),
-        Line2D([], [], color=style.FAINT, marker="o", markerfacecolor="white", linestyle="", label="no error seen"),
-    ]
-    figure.legend(handles=handles, loc="outside lower center", ncols=3)
-    seeds = len({row["seed"] for row in rows})
-    figure.suptitle(
-        f"M-fig2: error against the fraction of outliers   ({seeds} seeds, {settings.test_prompts:,} prompts each)"
-        + (f"\nwith {settings.unusual()}" if settings.unusual() else ""),
-        x=0.01,
-        ha="left",
-        fontsize=11.5,
-    )
+        note = f" ({len(lost)} seeds diverged)" if lost else ""
+        series = series_of(model, models, name=name_of(model) + note)
+        found = [errors(rows, **_where(model, rule, f)) for f in fractions]
+        if logarithmic:
+            unseen = [f for f, by_seed in zip(fractions, found, strict=True) if by_seed and not any(by_seed.values())]
+            found = [{s: None if e is None else max(e, least) for s, e in by_seed.items()} for by_seed in found]
+            panel.curve(series, fractions, found)
+            panel.points(series, unseen, [least] * len(unseen), hollow=True)
+        else:
+            panel.curve(series, fractions, found)
+    return panel

@@ -1,0 +1,148 @@
+"""The layers of a panel, from the bottom to the top: one Vega-Lite layer for each kind of mark that has data."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from iclab.study.charts.look import PAPER, Series
+
+Layer = dict[str, Any]
+Channel = dict[str, Any]
+Records = Sequence[dict[str, Any]]
+
+SHOWN = {"filter": "indexof(hidden, datum.series) < 0"}
+"""Readers of the page hide series by name: the parameter ``hidden`` lists them."""
+
+
+class Looks:
+    """Scales that give every series of a panel its colour, dashes, width, mark and size."""
+
+    def __init__(self, series: Sequence[Series]) -> None:
+        self.series = series
+
+    def by(self, attribute: str) -> Channel:
+        """Map the names of series to one of their attributes."""
+        looks = [_as_range(getattr(series, attribute)) for series in self.series]
+        scale = {"domain": [series.name for series in self.series], "range": looks}
+        return {"field": "series", "type": "nominal", "scale": scale, "legend": None}
+
+
+def _as_range(value: Any) -> Any:
+    if isinstance(value, tuple):  # dashes; a solid line is one dash without a gap
+        return list(value) or [1, 0]
+    return value or "circle" if isinstance(value, str) else value
+
+
+def _layer(records: Records, mark: dict[str, Any], encoding: dict[str, Channel], *, hides: bool = True) -> Layer:
+    data = {"data": {"values": [_rounded(record) for record in records]}}
+    return {**data, **({"transform": [SHOWN]} if hides else {}), "mark": mark, "encoding": encoding}
+
+
+def _rounded(record: dict[str, Any]) -> dict[str, Any]:
+    """Keep six digits: more cannot be seen, and make the page large."""
+    return {name: float(f"{v:.6g}") if isinstance(v, float) else v for name, v in record.items() if v is not None}
+
+
+def rules(records: Records, x: Channel, y: Channel) -> list[Layer]:
+    """Lines across the panel."""
+    found = []
+    for record in records:
+        mark = {"type": "rule", "strokeDash": record["dash"], "color": record["ink"], "strokeWidth": 1}
+        if record["x"] is not None:
+            place = {"x": x, "y": {"value": 0}, "y2": {"value": "height"}}
+        else:
+            place = {"y": y, "x": {"value": 0}, "x2": {"value": "width"}}
+        found.append(_layer([{"x": record["x"], "y": record["y"]}], mark, place, hides=False))
+    return found
+
+
+def bars(records: Records, looks: Looks, x: Channel, y: Channel) -> list[Layer]:
+    """Bars from 0 up."""
+    if not records:
+        return []
+    encoding = {"x": x, "x2": {"field": "x2"}, "y": y, "color": looks.by("colour")}
+    return [_layer(records, {"type": "bar", "opacity": 0.28, "binSpacing": 0}, encoding)]
+
+
+def cells(records: Records, looks: Looks, x: Channel, y: Channel) -> list[Layer]:
+    """Cells of a heat map, and the signs in them."""
+    if not records:
+        return []
+    tips = [_tip("y", "claim"), _tip("x", "setting"), _tip("series", "verdict")]
+    place = {"x": x, "y": y, "tooltip": tips}
+    sign = {"type": "text", "fontSize": 10, "fontWeight": "bold", "color": PAPER}
+    return [
+        _layer(records, {"type": "rect"}, place | {"color": looks.by("colour")}, hides=False),
+        _layer([r for r in records if r["mark"]], sign, place | {"text": {"field": "mark"}}, hides=False),
+    ]
+
+
+def bands(records: Records, looks: Looks, x: Channel, y: Channel) -> list[Layer]:
+    """Shaded ranges."""
+    if not records:
+        return []
+    encoding = {"x": x, "y": y | {"field": "low"}, "y2": {"field": "high"}, "detail": {"field": "part"}}
+    return [_layer(records, {"type": "area", "opacity": 0.2}, encoding | {"color": looks.by("colour")})]
+
+
+def lines(records: Records, looks: Looks, x: Channel, y: Channel) -> list[Layer]:
+    """Curves, their points joined in the order they were given."""
+    if not records:
+        return []
+    look = {"color": looks.by("colour"), "strokeDash": looks.by("dash"), "strokeWidth": looks.by("width")}
+    order = {"detail": {"field": "part"}, "order": {"field": "order", "type": "quantitative"}}
+    return [_layer(records, {"type": "line"}, {"x": x, "y": y, **look, **order})]
+
+
+def ranges(records: Records, looks: Looks, x: Channel, y: Channel) -> list[Layer]:
+    """Intervals and stems, as vertical lines."""
+    if not records:
+        return []
+    encoding = {"x": x, "y": y | {"field": "low"}, "y2": {"field": "high"}, "color": looks.by("colour")}
+    return [_layer(records, {"type": "rule", "strokeWidth": 2.2}, encoding)]
+
+
+def points(records: Records, looks: Looks, x: Channel, y: Channel) -> list[Layer]:
+    """Marks: faint ones behind, hollow ones empty, and unseen ones to hover over where a curve has no marks."""
+    marked = {series.name: bool(series.mark) for series in looks.series}
+    groups: dict[str, list[dict[str, Any]]] = {"unseen": [], "faint": [], "full": [], "hollow": []}
+    for record in records:
+        full = "hollow" if record["hollow"] else "full"
+        groups["unseen" if not marked[record["series"]] else "faint" if record["faint"] else full].append(record)
+    styles = {
+        "unseen": {"opacity": 0},
+        "faint": {"opacity": 0.3, "strokeWidth": 0},
+        "full": {"opacity": 1, "strokeWidth": 1.3},
+        "hollow": {"opacity": 1, "strokeWidth": 1.3, "fill": PAPER},
+    }
+    found = []
+    for name, mine in groups.items():
+        if mine:
+            look = {"stroke": looks.by("colour"), "shape": looks.by("mark"), "size": looks.by("size")}
+            if name != "hollow":
+                look["fill"] = looks.by("colour")
+            encoding = {"x": x, "y": y, **look, "tooltip": _tips(mine, x, y)}
+            found.append(_layer(mine, {"type": "point"} | styles[name], encoding))
+    return found
+
+
+def _tips(records: Records, x: Channel, y: Channel) -> list[Channel]:
+    tips = [_tip("name", "curve"), _tip("x", x["title"] or "x", number=True), _tip("y", y["title"] or "y", number=True)]
+    if any(record.get("low") is not None for record in records):
+        tips += [_tip("low", "from", number=True), _tip("high", "to", number=True)]
+    return tips
+
+
+def _tip(field: str, title: str, *, number: bool = False) -> Channel:
+    kind = {"type": "quantitative", "format": ".4~g"} if number else {"type": "nominal"}
+    return {"field": field, "title": title, **kind}
+
+
+def notes(records: Records, x: Channel, y: Channel) -> list[Layer]:
+    """A few words at a place."""
+    found = []
+    for r in records:
+        mark = {"type": "text", "align": r["align"], "color": r["colour"], "baseline": "bottom"}
+        found.append(_layer([r], mark, {"x": x, "y": y, "text": {"field": "text"}}, hides=False))
+    return found

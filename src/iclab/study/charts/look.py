@@ -1,0 +1,93 @@
+"""One look for all charts: colours that colour-blind readers can tell apart (Okabe and Ito), lines and marks."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Any
+
+INK = "#222222"
+"""Text and reference curves. The page replaces it in its dark theme."""
+PAPER = "#ffffff"
+"""The background, and the inside of hollow marks. The page replaces it too."""
+FAINT = "#8a8a8a"
+PALETTE = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00")
+"""For curves that are not models."""
+SPARE = ("#56B4E9", "#000000", "#999999")
+"""For models that declare no colour."""
+VERDICTS = {"holds": "#009E73", "undecided": "#E8D27A", "fails": "#D55E00", "not run": "#D9D9D9"}
+
+DASHED = (5.0, 3.0)
+DOTTED = (1.5, 2.5)
+DASH_DOT = (7.0, 2.0, 1.5, 2.0)
+
+VIRIDIS = ("#440154", "#414487", "#2a788e", "#22a884", "#7ad151", "#bddf26")
+
+
+@dataclass(frozen=True)
+class Series:
+    """A name in the legend, and how everything under that name is drawn.
+
+    Example:
+        >>> Series("Mamba", "#0072B2").beside("Mamba, untrained").dash
+        (5.0, 3.0)
+    """
+
+    name: str
+    colour: str
+    dash: tuple[float, ...] = ()
+    """Lengths of dashes and gaps in pixels; a solid line by default."""
+    mark: str = "circle"
+    """A Vega symbol such as ``circle``, ``diamond`` or ``cross``; empty for none."""
+    line: bool = True
+    """Whether points are joined."""
+    hollow: bool = False
+    width: float = 1.8
+    size: float = 30.0
+    """The area of a mark in square pixels."""
+    legend: bool = True
+    """Whether the legend names it."""
+
+    def beside(self, name: str, dash: tuple[float, ...] = DASHED, **changes: Any) -> Series:
+        """Return the look of a curve that accompanies this one: same colour, dashed, without marks."""
+        return replace(self, **{"name": name, "dash": dash, "mark": "", "width": 1.3} | changes)
+
+    def marks_only(self, **changes: Any) -> Series:
+        """Return the same without a line."""
+        return replace(self, **{"line": False} | changes)
+
+
+def reference(name: str, dash: tuple[float, ...] = DASHED, colour: str = INK, **changes: Any) -> Series:
+    """Return the look of a line to compare with: a vote, a floor, a law."""
+    return Series(name, colour, **{"dash": dash, "mark": "", "width": 1.1} | changes)
+
+
+PRINTED = Series("the paper", INK, mark="diamond", line=False, hollow=True, size=60.0)
+"""The paper's own numbers."""
+
+
+def shades(count: int) -> list[str]:
+    """Return colours for so many curves: the palette, or dark to light for a longer family."""
+    if count <= len(PALETTE):
+        return list(PALETTE[:count])
+    return [VIRIDIS[round(i * (len(VIRIDIS) - 1) / (count - 1))] for i in range(count)]
+
+
+CONFIG: dict[str, Any] = {
+    "background": PAPER,
+    "font": "DejaVu Sans, Liberation Sans, Helvetica, Arial, sans-serif",
+    "view": {"stroke": None},
+    "axis": {
+        "domainColor": INK,
+        "tickColor": INK,
+        "labelColor": INK,
+        "titleColor": INK,
+        "labelFontSize": 10.5,
+        "titleFontSize": 11.5,
+        "titleFontWeight": "normal",
+        "gridColor": "#e6e6e6",
+        "tickSize": 4,
+    },
+    "title": {"color": INK, "subtitleColor": INK, "fontSize": 12.5, "subtitleFontSize": 11.5, "anchor": "start"},
+    "text": {"color": INK, "fontSize": 10.5},
+}
+"""Vega-Lite's configuration for files. The page has its own, made of its style sheet's colours."""

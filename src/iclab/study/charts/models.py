@@ -1,0 +1,25 @@
+"""The looks of models: each has one name and one colour in every chart."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from iclab.study.charts.look import SPARE, Series
+from iclab.study.style import COLOURS, NAMES
+
+
+def name_of(model: str) -> str:
+    """Return a model's name as charts and tables write it."""
+    return NAMES.get(model, model)
+
+
+def colour_of(model: str, models: Sequence[str] = ()) -> str:
+    """Return a model's colour; models that declare none take spare ones, in the order of ``models``."""
+    strangers = [name for name in models if name not in COLOURS]
+    return COLOURS[model] if model in COLOURS else SPARE[strangers.index(model) % len(SPARE)]
+
+
+def series_of(model: str, models: Sequence[str] = (), **look: Any) -> Series:
+    """Return a model's series: its name, its colour, a line with round marks."""
+    return Series(**{"name": name_of(model), "colour": colour_of(model, models)} | look)
