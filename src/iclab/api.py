@@ -1,4 +1,4 @@
-"""What a person at the Python prompt uses: train many seeds in one call, then ask the result."""
+"""The Python interface: train many seeds in one call, then measure the result."""
 
 from __future__ import annotations
 
@@ -12,7 +12,10 @@ import torch
 from iclab.config import InputError
 from iclab.engines import Engine, Recipe, Trained, Training, answers, stacking_obstacle, warn_beyond_theory, weights
 from iclab.engines import train as train_seeds
-from iclab.lab.progress import Watch
+from iclab.lab.events import Kind, announced
+from iclab.lab.forecast import Forecast
+from iclab.lab.meter import Meter
+from iclab.lab.progress import ProgressPrinter
 from iclab.models import GROUP, Answer, Model, combine
 from iclab.probes import Proportion, Pruning, Row, measure
 from iclab.prompts import PromptBatch, Prompts
@@ -34,17 +37,17 @@ def train(
 
     Args:
         model: a built-in name (``mamba``, ``linear``, ``softmax``, ``deep-mamba``, …), a `Model` with options, or your
-            ``nn.Module`` class: it is given ``width`` and ``context_length`` if it asks for them, and maps dense
-            prompts (batch, length + 1, width) to outputs (batch,).
-        prompts: what to train on.
+            own ``nn.Module`` class. The class gets ``width`` and ``context_length`` if its constructor accepts them,
+            and maps dense prompts (batch, length + 1, width) to outputs (batch,).
+        prompts: the distribution of training prompts.
         recipe: loss, optimiser, steps, batch size.
-        seeds: how many (0 … seeds − 1), or which. Seeds are trained in fixed groups, mostly of eight, so that
-            a seed's result does not depend on the others asked for.
-        engine: ``fused`` is some thirty times faster and applies to ``mamba`` and ``linear`` under SGD, ``compact`` is
-            some three times faster and applies to ``softmax-mlp``; ``auto`` takes them where they apply.
+        seeds: how many (0 … seeds − 1), or a list of them. Seeds are trained in fixed groups, mostly of eight, so
+            that a seed's result does not depend on which others you ask for.
+        engine: ``fused`` is about thirty times faster and runs ``mamba`` and ``linear`` under SGD; ``compact`` is
+            about three times faster and runs ``softmax-mlp``; ``auto`` picks the fastest that applies.
         dtype: ``float32`` or ``float64``.
         device: ``cpu`` or ``cuda``.
-        basis_seed: fix the rotation of the patterns; by default every seed has its own.
+        basis_seed: fixes the rotation of the patterns; by default every seed has its own.
         progress: show a progress bar on standard error.
 
     Example:
@@ -74,24 +77,27 @@ def train(
     else:
         size = training.model.group
         groups = [tuple(range(size * g, size * (g + 1))) for g in sorted({seed // size for seed in asked})]
-    work = sum(map(len, groups)) * training.recipe.steps * training.recipe.batch_size
-    with Watch(training.model.label, len(groups), work, quiet=not progress) as watch:
-        parts = []
-        for group in groups:
-            parts.append(train_seeds(training, group, watch.advance, watch.tell, os.cpu_count() or 1))
-            watch.advance(cells=1)
+    kind = Kind("training", training.model.label, training.engine)
+    work = [training.recipe.steps * training.recipe.batch_size * len(group) for group in groups]
+    forecast = Forecast([(kind, prompts, 1) for prompts in work], {})
+    parts = []
+    with announced(forecast, ProgressPrinter(training.model.label, forecast, quiet=not progress)) as listen:
+        for group, prompts_left in zip(groups, work, strict=True):
+            meter = Meter(kind, prompts_left, listen)
+            parts.append(train_seeds(training, group, meter.advance, meter.notice, os.cpu_count() or 1))
+            meter.finish()
     return Run(Trained.join(parts).select(asked))
 
 
 class Run:
-    """Trained seeds of one model, ready to be asked."""
+    """Trained seeds of one model, ready to be measured."""
 
     def __init__(self, trained: Trained) -> None:
         self.trained = trained
 
     @property
     def training(self) -> Training:
-        """What was trained, on what, how."""
+        """The model, prompts and recipe of the training."""
         return self.trained.training
 
     @property
@@ -109,14 +115,14 @@ class Run:
         return weights(self.trained, at)
 
     def error(self, prompts: Prompts | None = None, *, count: int = 10_000, at: int | None = None) -> Proportion:
-        """Return 1 − Pr(z·F > 0) on ``count`` test prompts a seed, with intervals over seeds and over prompts."""
+        """Return 1 − Pr(z·F > 0) on ``count`` test prompts per seed, with intervals over seeds and over prompts."""
         rows = self.measure("error", prompts, count=count, at=at)
         return Proportion.of([row.get("error") for row in rows], count)
 
     def attention(self, prompts: Prompts | None = None, *, count: int = 2_000, at: int | None = None) -> list[Row]:
-        """Return each seed's attention, summed over examples with the query's pattern (``same``) and over the others.
+        """Return each seed's attention on examples with the query's pattern (``same``) and on the others.
 
-        Each is a mean over prompts of that sum.
+        Each is the sum over such examples, averaged over prompts.
         """
         return self.measure("attention", prompts, count=count, at=at)
 
@@ -133,14 +139,14 @@ class Run:
         at: int | None = None,
         pruning: Pruning | None = None,
     ) -> list[Row]:
-        """Return the rows of any probe (``error`` gives hinge loss, ties and NaN as well), of a pruned model or not."""
+        """Return the rows of any probe, after pruning if asked; ``error`` also counts hinge loss, ties and NaN."""
         prompts, threads = prompts or self.training.prompts, os.cpu_count() or 1
         return measure(self.trained, probe, prompts, count, at=at, pruning=pruning, threads=threads)
 
     def answer(
         self, prompts: Prompts | None = None, *, count: int = 1, at: int | None = None
     ) -> tuple[PromptBatch, Answer]:
-        """Return ``count`` test prompts a seed, and the output, attention and gates each seed gives them."""
+        """Return ``count`` test prompts per seed, with each seed's output, attention and gates on them."""
         parts = list(answers(self.trained, prompts or self.training.prompts, count, at=at))
         batches, replies = zip(*parts, strict=True)
         return PromptBatch.join(batches), combine(replies, lambda chunks: torch.cat(chunks, dim=1))
@@ -148,7 +154,7 @@ class Run:
     def save(self, path: str | Path) -> None:
         """Write weights, snapshots and the description to one safetensors file, for `load`.
 
-        The fused engine's weights are written as the coordinates it works in; ``load(path).weights()`` gives matrices.
+        The fused engine saves the coordinates it works in; ``load(path).weights()`` turns them into matrices.
         """
         self.trained.save(Path(path))
 
@@ -158,8 +164,9 @@ class Run:
 
 
 def load(path: str | Path) -> Run:
-    """Read what `Run.save` wrote.
+    """Read a file that `Run.save` wrote.
 
-    A file that names a user's model imports that module: load only what you trust. Its source must be unchanged.
+    If it holds a model of your own, `load` imports that module, whose source must be unchanged. Load only files you
+    trust.
     """
     return Run(Trained.load(Path(path)))

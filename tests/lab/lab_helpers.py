@@ -1,11 +1,16 @@
-"""Small cells for tests of the lab."""
+"""Small cells for tests of the lab, and what is in a store."""
 
 from __future__ import annotations
 
+import time
+from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
+from safetensors import safe_open
+
 from iclab.engines import Training
-from iclab.lab import MeasurementCell, TrainingCell
+from iclab.lab import MeasurementCell, Plan, Store, TrainingCell, run
 
 PROMPTS: dict[str, Any] = {
     "patterns": {"dimension": 10, "relevant": 3, "irrelevant": 2, "outlier": 3},
@@ -72,3 +77,34 @@ def error_cells(cell: TrainingCell, *fractions: float) -> list[MeasurementCell]:
         )
         for fraction in fractions
     ]
+
+
+def run_here(cells: list[MeasurementCell], store: Store) -> Plan:
+    """Run cells in this process."""
+    return run(cells, store, workers=1, quiet=True)
+
+
+def entries(store: Path) -> dict[str, list[tuple[str, int, int]]]:
+    """Every finished entry with name, inode and time of its files: a rewritten one looks different."""
+    return {
+        f"{kind}/{entry.name}": sorted((f.name, f.stat().st_ino, f.stat().st_mtime_ns) for f in entry.iterdir())
+        for kind in ("training", "measurement")
+        for entry in (store / kind).glob("*")
+    }
+
+
+def weights(store: Path) -> dict[tuple[str, str], bytes]:
+    """The bits of all stored weights."""
+    out = {}
+    for file in store.glob("training/*/weights.safetensors"):
+        with safe_open(file, framework="np") as tensors:
+            for name in tensors.keys():  # noqa: SIM118 (not a dict)
+                out[file.parent.name, name] = tensors.get_tensor(name).tobytes()
+    return out
+
+
+def wait_until(condition: Callable[[], object], seconds: float = 60.0) -> None:
+    end = time.monotonic() + seconds
+    while not condition():
+        assert time.monotonic() < end, "waited in vain"
+        time.sleep(0.01)

@@ -1,7 +1,8 @@
-"""The lab: cells of work, the store that keeps them, and the executor that runs what is missing."""
+"""The lab: cells of work, the store that keeps them, and the run that computes what is missing."""
 
 from iclab.lab.cells import MeasurementCell, TrainingCell
-from iclab.lab.executors.local import Plan, run
+from iclab.lab.plan import Plan
+from iclab.lab.runner import run
 from iclab.lab.store import Store
 
 __all__ = ["MeasurementCell", "Plan", "Store", "TrainingCell", "run"]

@@ -1,104 +1,97 @@
-"""Progress of long work, on standard error: a bar on a terminal, a line now and then elsewhere."""
+"""The progress of a run on standard error: a bar on a terminal, a line every few seconds elsewhere."""
 
 from __future__ import annotations
 
 import sys
 import time
-from types import TracebackType
+from collections.abc import Callable
 
 from rich.console import Console
-from rich.progress import (
-    BarColumn,
-    Progress,
-    ProgressColumn,
-    SpinnerColumn,
-    Task,
-    TextColumn,
-    TimeRemainingColumn,
-)
-from rich.text import Text
+from rich.progress import BarColumn, Progress, SpinnerColumn, TextColumn
 
-QUIET_LINE_EVERY = 10.0
+from iclab.lab.events import Ended, Event, Notice, Started
+from iclab.lab.forecast import Forecast
+
+LINE_EVERY = 10.0
 """Seconds between two lines when standard error is not a terminal."""
 
 
-class _Rate(ProgressColumn):
-    def render(self, task: Task) -> Text:
-        return Text(_rate(task.speed or 0.0))
+class ProgressPrinter:
+    """A listener that shows how much of a run is done and how long the rest will take.
 
-
-def _rate(prompts_per_second: float) -> str:
-    if prompts_per_second < 1e5:
-        return f"{prompts_per_second / 1e3:.1f} k prompts/s"
-    return f"{prompts_per_second / 1e6:.2f} M prompts/s"
-
-
-class Watch:
-    """Shows how many cells and prompts are done, how fast, and how long it will take.
-
-    Does nothing when there is no work, so that redrawing from a full store stays silent.
+    If ``quiet``, it shows notices only.
     """
 
-    def __init__(self, title: str, cells: int, prompts: int, quiet: bool = False) -> None:
-        self.title, self.cells, self.prompts = title, cells, prompts
-        self.done_cells = self.done_prompts = 0
-        self._started = self._last_line = time.monotonic()
-        self._shown = bool(cells) and not quiet
-        self._bar: Progress | None = None
-        if self._shown and sys.stderr.isatty():
-            self._bar = Progress(
-                SpinnerColumn(),
-                TextColumn("{task.description}"),
-                BarColumn(),
-                TextColumn("{task.percentage:3.0f} %"),
-                TextColumn("{task.fields[cells]}"),
-                _Rate(),
-                TimeRemainingColumn(compact=True),
-                console=Console(stderr=True),
-                transient=True,
-                speed_estimate_period=10.0,
-            )
-            self._task = self._bar.add_task(title, total=max(prompts, 1), cells=self._cells())
-
-    def __enter__(self) -> Watch:
-        if self._bar:
-            self._bar.start()
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    def __init__(
+        self, title: str, forecast: Forecast, quiet: bool = False, clock: Callable[[], float] = time.monotonic
     ) -> None:
+        self._title, self._forecast, self._quiet, self._clock = title, forecast, quiet, clock
+        self._started = self._last_line = clock()
+        self._bar: Progress | None = None
+
+    def __call__(self, event: Event) -> None:
+        """Show an event."""
+        match event:
+            case Started():
+                self._start()
+            case Notice(text):
+                self._print(text)
+            case Ended(how):
+                self._end(how)
+            case _ if self._bar:
+                self._update(self._bar)
+            case _ if not self._quiet and self._clock() - self._last_line > LINE_EVERY:
+                self._last_line = self._clock()
+                self._print(f"{self._title}: {self._percent()}, {self._cells()}, {self._left()}")
+
+    def _start(self) -> None:
+        self._started = self._last_line = self._clock()
+        if self._quiet or not sys.stderr.isatty():
+            return
+        self._bar = Progress(
+            SpinnerColumn(),
+            TextColumn("{task.description}"),
+            BarColumn(),
+            TextColumn("{task.fields[percent]}"),
+            TextColumn("{task.fields[cells]}"),
+            TextColumn("{task.fields[left]}"),
+            console=Console(stderr=True),
+            transient=True,
+        )
+        self._bar.add_task(self._title, total=1.0, percent="", cells="", left="")
+        self._update(self._bar)
+        self._bar.start()
+
+    def _update(self, bar: Progress) -> None:
+        done = self._forecast.share
+        bar.update(bar.task_ids[0], completed=done, percent=self._percent(), cells=self._cells(), left=self._left())
+
+    def _end(self, how: str) -> None:
         if self._bar:
             self._bar.stop()
-        if self._shown and kind in (None, KeyboardInterrupt):
-            seconds = time.monotonic() - self._started
-            self.tell(
-                f"{self.title}: {self.done_cells} of {self.cells} cells in {seconds:.1f} s, "
-                f"{_rate(self.done_prompts / max(seconds, 1e-9))}"
-            )
+            self._bar = None
+        if not self._quiet and how != "failed":
+            self._print(f"{self._title}: {self._cells()} in {self._clock() - self._started:.1f} s")
 
-    def _cells(self) -> str:
-        return f"{self.done_cells}/{self.cells} cells"
-
-    def tell(self, text: str) -> None:
+    def _print(self, text: str) -> None:
         """Print a line without breaking the bar."""
         if self._bar:
-            self._bar.console.print(text, highlight=False)
+            self._bar.console.print(text, highlight=False, markup=False)
         else:
             print(text, file=sys.stderr, flush=True)
 
-    def advance(self, prompts: int = 0, cells: int = 0) -> None:
-        """Count finished work."""
-        self.done_prompts += prompts
-        self.done_cells += cells
-        now = time.monotonic()
-        if self._bar:
-            self._bar.update(self._task, advance=prompts, cells=self._cells())
-        elif self._shown and now - self._last_line > QUIET_LINE_EVERY:
-            self._last_line = now
-            seconds = now - self._started
-            left = seconds * (self.prompts / max(self.done_prompts, 1) - 1)
-            share = 100 * self.done_prompts / max(self.prompts, 1)
-            rate = _rate(self.done_prompts / seconds)
-            guess = f", about {max(left, 0):.0f} s left" if self.done_cells else ""  # too early to tell before
-            self.tell(f"{self.title}: {share:.0f} %, {self._cells()}, {rate}{guess}")
+    def _percent(self) -> str:
+        return f"{100 * self._forecast.share:.0f} %"
+
+    def _cells(self) -> str:
+        return f"{self._forecast.cells_done} of {self._forecast.cells} cells"
+
+    def _left(self) -> str:
+        return f"about {duration(self._forecast.seconds_left)} left"
+
+
+def duration(seconds: float) -> str:
+    """Return a duration as people say it: ``40 s``, ``12 min``, ``3.5 h``."""
+    if seconds < 100:
+        return f"{max(seconds, 1):.0f} s"
+    return f"{seconds / 60:.0f} min" if seconds < 100 * 60 else f"{seconds / 3600:.1f} h"

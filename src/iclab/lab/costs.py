@@ -1,0 +1,66 @@
+"""What cells cost: the seconds per prompt of each kind of cell.
+
+Only the estimate of the time left depends on these numbers; no result does. Every run measures them again and keeps
+them in its store, in ``costs.json``, for the next run.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import os
+from collections.abc import Mapping
+from pathlib import Path
+
+from iclab.lab.events import Kind
+
+DEFAULT = 50e-6
+"""Seconds per prompt of a kind that nobody has measured."""
+
+# Microseconds per prompt and seed on two cores of a server: what a first run starts from.
+_MEASURED: dict[tuple[str, str], dict[str, float]] = {
+    ("mamba", "fused"): {"training": 0.3, "error": 1.0, "attention": 1.0, "gates": 1.5, "vote": 1.7, "tokens": 480},
+    ("linear", "fused"): {"training": 0.25, "error": 0.8, "attention": 0.8, "vote": 1.7, "tokens": 390},
+    ("softmax-mlp", "compact"): {
+        **{"training": 12, "error": 33, "attention": 41, "attended": 25},
+        **{"alignment": 250, "parts": 150, "norms": 18_000, "neurons": 33_000},  # the last two look at weights alone
+    },
+    ("softmax-mlp", "reference"): {"training": 50, "error": 100, "attention": 80, "parts": 80, "norms": 1_800},
+    ("deep-mamba", "reference"): {"training": 75, "error": 55, "attention": 80, "gates": 50, "vote": 2.3},
+    ("deep-linear", "reference"): {"training": 105, "error": 32, "vote": 1.8},
+    ("deep-softmax", "reference"): {"training": 90, "error": 25, "vote": 1.9},
+    ("gpt2", "reference"): {"training": 1_950, "error": 280, "attention": 350},
+    ("classical", "reference"): {"error": 2_700},
+}
+PRIOR = {
+    Kind(work, model, engine): microseconds * 1e-6
+    for (model, engine), kinds in _MEASURED.items()
+    for work, microseconds in kinds.items()
+}
+
+
+def load(store: Path) -> dict[Kind, float]:
+    """Return the seconds per prompt that earlier runs measured; an unreadable file counts as none."""
+    try:
+        listed = json.loads((store / "costs.json").read_text("utf-8"))
+        rates = {
+            Kind(str(item["work"]), str(item["model"]), str(item["engine"])): float(item["seconds_per_prompt"])
+            for item in listed
+        }
+    except (OSError, ValueError, KeyError, TypeError):
+        return {}
+    return {kind: rate for kind, rate in rates.items() if rate > 0 and math.isfinite(rate)}
+
+
+def save(store: Path, rates: Mapping[Kind, float]) -> None:
+    """Keep measured rates beside those of other kinds. A store that cannot be written is left as it is."""
+    listed = [
+        kind._asdict() | {"seconds_per_prompt": float(f"{rate:.3g}")}
+        for kind, rate in sorted((load(store) | dict(rates)).items())
+    ]
+    temporary = store / f".costs-{os.getpid()}.json"
+    try:
+        temporary.write_text(json.dumps(listed, indent=1) + "\n", "utf-8")
+        temporary.replace(store / "costs.json")
+    except OSError:
+        temporary.unlink(missing_ok=True)

@@ -1,0 +1,63 @@
+"""The plan of a run: which cells are missing from a store."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass, field
+
+from iclab.lab.cells import Cell, MeasurementCell, TrainingCell
+from iclab.lab.store import Store
+
+
+@dataclass
+class Plan:
+    """The cells that are missing from a store: trainings, and the measurements that need each of them."""
+
+    trainings: dict[str, TrainingCell] = field(default_factory=dict)
+    """Missing trainings by hash."""
+    measurements: dict[str, list[MeasurementCell]] = field(default_factory=dict)
+    """Missing measurements by the hash of their training, whether or not that one is missing too."""
+    found: int = 0
+    """How many of the requested cells the store already has."""
+
+    @classmethod
+    def of(cls, cells: Iterable[MeasurementCell], store: Store) -> Plan:
+        """Compare the requested cells with a store."""
+        plan = cls()
+        for cell in {cell.hash: cell for cell in cells}.values():
+            if store.has(cell):
+                plan.found += 1
+                continue
+            needed = cell.training
+            plan.measurements.setdefault(needed.hash, []).append(cell)
+            if needed.hash not in plan.trainings and not store.has(needed):
+                plan.trainings[needed.hash] = needed
+        return plan
+
+    def split(self, chosen: Callable[[TrainingCell], bool]) -> tuple[Plan, Plan]:
+        """Divide the plan in two: the chosen trainings with their measurements, and the others."""
+        parts = (Plan(), Plan())
+        for hash_, cells in self.measurements.items():
+            part = parts[0 if chosen(cells[0].training) else 1]
+            part.measurements[hash_] = cells
+            if hash_ in self.trainings:
+                part.trainings[hash_] = self.trainings[hash_]
+        return parts
+
+    def __iter__(self) -> Iterator[Cell]:
+        """Iterate over all missing cells."""
+        yield from self.trainings.values()
+        for cells in self.measurements.values():
+            yield from cells
+
+    def __len__(self) -> int:
+        """Return the number of missing cells."""
+        return len(self.trainings) + sum(map(len, self.measurements.values()))
+
+
+@dataclass(frozen=True)
+class Stage:
+    """A part of a plan, and how many of its cells run at the same time."""
+
+    plan: Plan
+    lanes: int = 1

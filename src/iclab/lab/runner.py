@@ -1,0 +1,55 @@
+"""A run: plan, check, execute."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from iclab.engines import check
+from iclab.lab import costs
+from iclab.lab.cells import MeasurementCell
+from iclab.lab.events import Listener, announced
+from iclab.lab.executors import Executor, LocalExecutor
+from iclab.lab.forecast import Forecast
+from iclab.lab.plan import Plan
+from iclab.lab.progress import ProgressPrinter
+from iclab.lab.store import Store
+
+
+def run(
+    cells: Iterable[MeasurementCell],
+    store: Store,
+    *,
+    workers: int = 2,
+    title: str = "iclab",
+    quiet: bool = False,
+    executor: Executor | None = None,
+    listeners: Iterable[Listener] = (),
+) -> Plan:
+    """Compute every missing cell into the store; return what was missing.
+
+    Each finished cell is stored at once. After an interruption, the same call continues with what is still missing.
+
+    Args:
+        cells: the measurements to have; their trainings are run as needed.
+        store: where finished cells are kept.
+        workers: threads or processes of the local executor.
+        title: what to call the run in its progress line.
+        quiet: show no progress.
+        executor: what computes the cells; by default `LocalExecutor`.
+        listeners: called with every event of the run.
+    """
+    executor = executor or LocalExecutor(workers)
+    plan = Plan.of(cells, store)
+    if not plan:
+        return plan
+    stages = executor.stages(plan)
+    for training in {cell.training.digest(): cell.training for cell in plan.trainings.values()}.values():
+        check(training)  # refuse a model that cannot run before anything is written
+    store.open_for_writing()
+    forecast = Forecast.of(stages, costs.load(store.path))
+    try:
+        with announced(forecast, ProgressPrinter(title, forecast, quiet), *listeners) as listen:
+            executor.execute(stages, store, listen)
+    finally:
+        costs.save(store.path, forecast.rates())
+    return plan

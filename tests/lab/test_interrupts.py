@@ -1,0 +1,153 @@
+"""A run of the command line that is stopped in the middle keeps what is finished, and can be continued."""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+from lab_helpers import entries, run_here, wait_until, weights
+
+from iclab.catalog import find
+from iclab.lab import Store
+
+SETTINGS: dict[str, Any] = {
+    "steps": 30,
+    "test_prompts": 1000,
+    "seeds": 9,  # two groups: two trainings of each model, so that two processes start at once
+    "models": ["linear", "softmax"],  # softmax runs in other processes, whatever engine linear runs on
+    "label_rules": ["flip"],
+    "outlier_fractions": [0.0, 0.1, 0.2, 0.3, 0.4, 0.5],
+}
+WORDS = [word for name, value in SETTINGS.items() for word in ("--set", f"{name}={json.dumps(value)}")]
+FIGURE = find("M-fig2")
+FIGURE_SETTINGS = FIGURE.settings(**SETTINGS)
+FIGURE_CELLS = [condition.cell for condition in FIGURE.conditions(FIGURE_SETTINGS)]
+TOTAL = len(FIGURE_CELLS) + 4
+MIDDLE = TOTAL // 2 + 3  # all of linear may be there, and some of softmax
+
+
+@dataclass(frozen=True)
+class Started:
+    """A command that runs by itself, in a session of its own."""
+
+    process: subprocess.Popen[bytes]
+    store: Path
+    err: Path
+
+    def workers(self) -> list[int]:
+        return [pid for pid, (parent, args) in processes().items() if parent == self.pid and "spawn_main" in args]
+
+    @property
+    def pid(self) -> int:
+        return self.process.pid
+
+    def finished(self) -> int:
+        return len(entries(self.store))
+
+    def wait(self) -> int:
+        return self.process.wait(timeout=60)
+
+
+def processes() -> dict[int, tuple[int, str]]:
+    """Every living process: its parent and command line."""
+    listed = subprocess.run(
+        ["ps", "-A", "-ww", "-o", "pid=,ppid=,stat=,args="], capture_output=True, text=True, check=True
+    )
+    lines = [line.split(None, 3) for line in listed.stdout.splitlines()]
+    return {int(pid): (int(parent), "".join(args)) for pid, parent, state, *args in lines if not state.startswith("Z")}
+
+
+def exists(pid: int) -> bool:
+    """Whether a process is there at all, be it one that has ended and that nobody has asked about yet."""
+    try:
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        return False
+    return True
+
+
+@pytest.fixture
+def started(tmp_path: Path) -> Iterator[Started]:
+    # Started in the background of a script, the tests themselves ignore Ctrl-C, and what they start would inherit it.
+    listen = "import signal, sys; signal.signal(signal.SIGINT, signal.default_int_handler); "
+    code = listen + "from iclab.cli import main; sys.exit(main())"
+    command = [sys.executable, "-c", code, "run", "M-fig2", *WORDS, "--workers", "2", "--store", "store"]
+    with (tmp_path / "err").open("wb") as err:
+        process = subprocess.Popen(command, cwd=tmp_path, stdout=subprocess.DEVNULL, stderr=err, start_new_session=True)
+    yield Started(process, tmp_path / "store", tmp_path / "err")
+    with contextlib.suppress(ProcessLookupError):
+        os.killpg(process.pid, signal.SIGKILL)
+    process.wait()
+
+
+@pytest.fixture(scope="module")
+def uninterrupted(tmp_path_factory: pytest.TempPathFactory) -> Store:
+    store = Store(tmp_path_factory.mktemp("uninterrupted"))
+    assert len(run_here(FIGURE_CELLS, store)) == TOTAL == len(entries(store.path))
+    return store
+
+
+def assert_goes_on(path: Path, uninterrupted: Store) -> None:
+    """The same run keeps what there is, adds what is missing, and ends where an uninterrupted one ends."""
+    before = entries(path)
+    assert 0 < len(before) < TOTAL
+    for name in before:
+        about = json.loads((path / name / "entry.json").read_text())
+        for file, checksum in about["sha256"].items():
+            assert hashlib.sha256((path / name / file).read_bytes()).hexdigest() == checksum, name
+    left = os.listdir(path / ".partial")
+    dead = {name for name in left if not exists(int(name.split("-")[1]))}
+    store = Store(path)
+    assert len(run_here(FIGURE_CELLS, store)) == TOTAL - len(before)
+    after = entries(path)
+    assert len(after) == TOTAL
+    assert {name: after[name] for name in before} == before
+    assert set(os.listdir(path / ".partial")) <= set(left) - dead
+    assert FIGURE.rows(FIGURE_SETTINGS, store) == FIGURE.rows(FIGURE_SETTINGS, uninterrupted)
+    assert weights(path) == weights(uninterrupted.path)
+
+
+def test_kill_9_loses_nothing(started: Started, uninterrupted: Store):
+    wait_until(lambda: len(started.workers()) == 2)
+    workers = set(started.workers())
+    wait_until(lambda: started.finished() >= MIDDLE)
+    started.process.kill()
+    started.wait()
+    wait_until(lambda: not processes().keys() & workers, seconds=10)
+    assert_goes_on(started.store, uninterrupted)
+
+
+def test_ctrl_c_stops_cleanly(started: Started, uninterrupted: Store):
+    wait_until(lambda: started.finished() >= MIDDLE)
+    os.killpg(started.pid, signal.SIGINT)  # a terminal sends it to the workers as well
+    assert_stopped(started)
+    assert os.listdir(started.store / ".partial") == []
+    assert_goes_on(started.store, uninterrupted)
+
+
+def test_ctrl_c_stops_cleanly_while_workers_start(started: Started):
+    wait_until(lambda: len(started.workers()) == 2)
+    time.sleep(0.5)  # long before they have imported torch
+    os.killpg(started.pid, signal.SIGINT)
+    assert_stopped(started)
+
+
+def assert_stopped(started: Started) -> None:
+    assert started.wait() == 130
+    said = started.err.read_text()
+    assert "Traceback" not in said
+    assert [line for line in said.splitlines() if line.startswith("iclab: ")] == [
+        "iclab: stopped; finished cells are kept, run the same command again to continue"
+    ]
+    assert started.workers() == []
