@@ -14,6 +14,7 @@ import inspect
 import json
 import sys
 from collections.abc import Callable
+from functools import cached_property
 from pathlib import Path
 from typing import Any, Self
 
@@ -53,10 +54,18 @@ class Config(BaseModel):
         return type(self)(**values | changes)
 
     def digest(self, **versions: int) -> str:
-        """Hash the meaning: every field, defaults spelled out, in sorted order, and the given code versions."""
-        meaning = {"fields": self.model_dump(mode="json"), "versions": versions, "kind": type(self).__name__}
-        text = json.dumps(meaning, sort_keys=True, separators=(",", ":"), ensure_ascii=False, allow_nan=False)
-        return hashlib.sha256(text.encode()).hexdigest()[:20]
+        """Return a hash of every field, defaults included and in sorted order, and of the given code versions."""
+        key = tuple(sorted(versions.items()))
+        if key not in self._digests:
+            meaning = {"fields": self.model_dump(mode="json"), "versions": versions, "kind": type(self).__name__}
+            text = json.dumps(meaning, sort_keys=True, separators=(",", ":"), ensure_ascii=False, allow_nan=False)
+            self._digests[key] = hashlib.sha256(text.encode()).hexdigest()[:20]
+        return self._digests[key]
+
+    @cached_property
+    def _digests(self) -> dict[tuple[tuple[str, int], ...], str]:
+        """Digests by code versions; pydantic ignores cached properties when it compares and dumps."""
+        return {}
 
 
 class Code:

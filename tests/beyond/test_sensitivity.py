@@ -70,7 +70,7 @@ def test_variants_that_all_diverge_prove_nothing():
             row |= {"error": None, "right": None, "prompts": None, "diverged": True}
     found = verdict(rows)
     assert (found["verdict"], found["measured"]) == ("undecided", 0)
-    assert found["high"] == len(find("M-fig2").claims(VARIANTS[0].settings))
+    assert found["high"] == len(find("M-fig2").claims(VARIANTS[0].edition.settings))
 
 
 def test_a_claim_that_the_settings_leave_out_neither_counts_nor_is_drawn(monkeypatch):
@@ -95,7 +95,7 @@ def test_nothing_is_claimed_of_what_was_not_run(missing):
 def test_one_setting_is_changed_at_a_time_and_all_that_name_other_values():
     first, *others = VARIANTS
     for variant in others:
-        usual, mine = first.settings.model_dump(), variant.settings.model_dump()
+        usual, mine = first.edition.settings.model_dump(), variant.edition.settings.model_dump()
         assert [name for name in mine if mine[name] != usual[name]] == [variant.changed]
     assert {variant.changed for variant in others} >= {"test_outlier_scale", "train_tasks", "steps", "step_sizes"}
     assert len({(variant.changed, variant.to) for variant in others}) == len(others)

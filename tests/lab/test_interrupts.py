@@ -20,6 +20,7 @@ from lab_helpers import entries, run_here, wait_until, weights
 
 from iclab.catalog import find
 from iclab.lab import Store
+from iclab.study.edition import Edition
 
 SETTINGS: dict[str, Any] = {
     "steps": 30,
@@ -31,9 +32,8 @@ SETTINGS: dict[str, Any] = {
 }
 WORDS = [word for name, value in SETTINGS.items() for word in ("--set", f"{name}={json.dumps(value)}")]
 FIGURE = find("M-fig2")
-FIGURE_SETTINGS = FIGURE.settings(**SETTINGS)
-FIGURE_CELLS = [condition.cell for condition in FIGURE.conditions(FIGURE_SETTINGS)]
-TOTAL = len(FIGURE_CELLS) + 4
+EDITION = Edition(FIGURE, FIGURE.settings(**SETTINGS))
+TOTAL = len(EDITION.cells) + 4
 MIDDLE = TOTAL // 2 + 3  # all of linear may be there, and some of softmax
 
 
@@ -94,7 +94,7 @@ def started(tmp_path: Path) -> Iterator[Started]:
 @pytest.fixture(scope="module")
 def uninterrupted(tmp_path_factory: pytest.TempPathFactory) -> Store:
     store = Store(tmp_path_factory.mktemp("uninterrupted"))
-    assert len(run_here(FIGURE_CELLS, store)) == TOTAL == len(entries(store.path))
+    assert len(run_here(EDITION.cells, store)) == TOTAL == len(entries(store.path))
     return store
 
 
@@ -109,12 +109,12 @@ def assert_goes_on(path: Path, uninterrupted: Store) -> None:
     left = os.listdir(path / ".partial")
     dead = {name for name in left if not exists(int(name.split("-")[1]))}
     store = Store(path)
-    assert len(run_here(FIGURE_CELLS, store)) == TOTAL - len(before)
+    assert len(run_here(EDITION.cells, store)) == TOTAL - len(before)
     after = entries(path)
     assert len(after) == TOTAL
     assert {name: after[name] for name in before} == before
     assert set(os.listdir(path / ".partial")) <= set(left) - dead
-    assert FIGURE.rows(FIGURE_SETTINGS, store) == FIGURE.rows(FIGURE_SETTINGS, uninterrupted)
+    assert EDITION.rows(store) == EDITION.rows(uninterrupted)
     assert weights(path) == weights(uninterrupted.path)
 
 

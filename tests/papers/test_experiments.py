@@ -7,7 +7,7 @@ import pytest
 from iclab.catalog import experiments, find
 from iclab.lab import Store, run
 from iclab.report.interactive import interactive
-from iclab.study.outcome import Outcome
+from iclab.study.edition import Edition
 
 TINY = {"steps": 20, "batch_size": 4, "test_prompts": 20, "seeds": 2}
 TINY_GPT2 = {"gpt2_steps": 2, "gpt2_hidden": 8}
@@ -30,7 +30,7 @@ def tiny(id_):
 def test_every_experiment_runs_draws_and_judges(id_, store, tmp_path):
     experiment, settings = find(id_), tiny(id_)
     run([condition.cell for condition in experiment.conditions(settings)], store, workers=1, quiet=True)
-    outcome = Outcome.of(experiment, settings, store)
+    outcome = Edition(experiment, settings).outcome(store)
     assert outcome.complete
     assert outcome.write(tmp_path).stat().st_size > 10_000
     figure = outcome.figure

@@ -17,7 +17,8 @@ from iclab.report import write
 from iclab.report.content import collect
 from iclab.report.page import duration, render, spark
 from iclab.study.claims import in_figures, number
-from iclab.study.outcome import Outcome, latex
+from iclab.study.edition import Edition, best
+from iclab.study.outcome import latex
 
 
 class Links(HTMLParser):
@@ -113,10 +114,10 @@ def test_a_section_says_how_it_was_made(report):
 
 
 def test_the_fullest_complete_edition_is_shown(quick_store):
-    outcome = Outcome.best(find("M-fig2"), quick_store)
+    outcome = best(find("M-fig2"), quick_store)
     assert outcome.complete
-    assert outcome.settings.edition == "quick"
-    assert Outcome.best(find("T-fig2"), quick_store) is None
+    assert outcome.settings.edition_name == "quick"
+    assert best(find("T-fig2"), quick_store) is None
 
 
 def test_a_store_with_a_part_of_everything_gives_a_good_page(tmp_path):
@@ -139,15 +140,15 @@ def test_an_edition_that_lacks_a_cell_is_shown_if_more_of_it_can_be_judged(quick
     store = Store(shutil.copytree(quick_store.path, tmp_path / "store"))
     experiment = find("M-fig2")
     shutil.rmtree(store.entry(experiment.conditions(experiment.settings().quick())[-1].cell))
-    outcome = Outcome.best(experiment, store)
-    assert (outcome.complete, outcome.settings.edition) == (False, "quick")
+    outcome = best(experiment, store)
+    assert (outcome.complete, outcome.settings.edition_name) == (False, "quick")
     verdicts = [claim["verdict"] for claim in outcome.claims]
     assert 0 < verdicts.count("not run") < len(verdicts) / 2
 
 
 def test_what_was_just_run_is_what_is_shown(quick_store):
     experiment = find("M-fig2")
-    few = Outcome.of(experiment, experiment.settings().quick().replace(seeds=3), quick_store)
+    few = Edition(experiment, experiment.settings().quick().replace(seeds=3)).outcome(quick_store)
     content = collect(quick_store, given={"M-fig2": few})
     section = next(section for section in content.sections if section.id == "M-fig2")
     assert section.outcome is few
@@ -157,11 +158,11 @@ def test_what_was_just_run_is_what_is_shown(quick_store):
 
 def test_settings_can_be_said_again():
     usual = find("M-fig2").settings()
-    assert usual.words() == []
-    assert usual.quick().words() == ["--quick"]
+    assert usual.arguments() == []
+    assert usual.quick().arguments() == ["--quick"]
     other = usual.replace(counting="exact", steps=20, models=("mamba",))
-    assert set(other.words()) == {"--set", "counting=exact", "steps=20", 'models=["mamba"]'}
-    again = usual.replace(**pairs([word for word in other.words() if word != "--set"]))
+    assert set(other.arguments()) == {"--set", "counting=exact", "steps=20", 'models=["mamba"]'}
+    again = usual.replace(**pairs([word for word in other.arguments() if word != "--set"]))
     assert again == other
 
 

@@ -12,6 +12,7 @@ from iclab.catalog import experiments
 from iclab.lab import MeasurementCell, Store
 from iclab.papers.planned import PLANNED
 from iclab.study.claims import Claim, Judgement
+from iclab.study.edition import Edition, best
 from iclab.study.experiment import Condition, Experiment
 from iclab.study.outcome import Outcome
 from iclab.study.settings import Disclosed
@@ -64,7 +65,7 @@ class Section:
     @property
     def command(self) -> str:
         """What makes it."""
-        words = self.outcome.settings.words() if self.outcome is not None else []
+        words = self.outcome.settings.arguments() if self.outcome is not None else []
         return shlex.join(["iclab", "run", self.id, *words])
 
     @property
@@ -74,7 +75,7 @@ class Section:
             return "not run yet"
         seeds = len({row["seed"] for row in self.outcome.rows})
         settings = self.outcome.settings
-        edition = {"full": "full edition", "quick": "quick edition", "other": "own settings"}[settings.edition]
+        edition = {"full": "full edition", "quick": "quick edition", "other": "own settings"}[settings.edition_name]
         unfinished = "" if self.outcome.complete else ", unfinished"
         return f"{edition}{unfinished}: {seeds} seeds, {settings.test_prompts:,} test prompts each"
 
@@ -127,7 +128,7 @@ def collect(
     cells: dict[str, MeasurementCell] = {}
     for experiment in experiments().values():
         tell(experiment.id)
-        section = _section(experiment, store, (given or {}).get(experiment.id) or Outcome.best(experiment, store))
+        section = _section(experiment, store, (given or {}).get(experiment.id) or best(experiment, store))
         sections.append(section)
         if section.outcome is not None:
             cells |= {cell.hash: cell for cell in section.cells}
@@ -146,10 +147,9 @@ def collect(
 
 
 def _section(experiment: Experiment[Any], store: Store, outcome: Outcome | None) -> Section:
-    settings = outcome.settings if outcome else experiment.settings()
-    values = settings.model_dump(mode="json")
-    conditions = experiment.conditions(settings)
-    here = tuple({c.cell.hash: c.cell for c in conditions if store.has(c.cell)}.values())
+    edition = outcome.edition if outcome else Edition(experiment, experiment.settings())
+    values = edition.settings.model_dump(mode="json")
+    here = tuple(filter(store.has, edition.cells))
     needed = {cell.training.hash: cell.training for cell in here if store.has(cell.training)}.values()
     return Section(
         experiment=experiment,
@@ -161,7 +161,7 @@ def _section(experiment: Experiment[Any], store: Store, outcome: Outcome | None)
             for name, mark in experiment.settings.provenance().items()
             for said in (isinstance(mark, Disclosed),)
         ),
-        models=_code(conditions),
+        models=_code(edition.conditions),
         claims=tuple(_claims(experiment, outcome)),
     )
 
@@ -173,7 +173,7 @@ def _claims(experiment: Experiment[Any], outcome: Outcome | None) -> list[dict[s
     found = [*judged.values(), *rest]
     if outcome is None or not outcome.complete:
         return found
-    left_out = f"left out of {'the quick edition' if outcome.settings.edition == 'quick' else 'these settings'}"
+    left_out = f"left out of {'the quick edition' if outcome.settings.edition_name == 'quick' else 'these settings'}"
     return [claim | ({"where": left_out} if claim["verdict"] == "not run" else {}) for claim in found]
 
 

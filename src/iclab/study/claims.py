@@ -53,8 +53,8 @@ class Claim:
     """Whether its number is how many of something there are."""
 
     @property
-    def words(self) -> str:
-        """What is claimed, and by whom if not by the paper."""
+    def statement(self) -> str:
+        """The claim, marked as iclab's own if it is not the paper's."""
         return f"(iclab's) {self.paper}" if self.ours else self.paper
 
     def verdict(self, rows: list[Row]) -> dict[str, Any]:
@@ -67,7 +67,7 @@ class Claim:
             "low": _finite(found.interval.low) if found.interval else None,
             "high": _finite(found.interval.high) if found.interval else None,
             "where": found.where,
-            "paper": self.words,
+            "paper": self.statement,
             "predicate": self.predicate,
             "models": list(self.models),
             "ours": self.ours,

@@ -1,15 +1,14 @@
-"""The outcome of an experiment: rows, verdicts, table and figure, all from the store."""
+"""The outcome of an experiment: rows, verdicts, table and figure, all from a store."""
 
 from __future__ import annotations
 
 import csv
 import io
 import json
-from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import matplotlib as mpl
 import pyarrow as pa
@@ -17,11 +16,13 @@ import pyarrow.parquet as pq
 from matplotlib.figure import Figure
 
 from iclab.config import InputError
-from iclab.lab import Store
 from iclab.probes import Row
 from iclab.study import style
 from iclab.study.experiment import Experiment
 from iclab.study.settings import Settings
+
+if TYPE_CHECKING:
+    from iclab.study.edition import Edition
 
 # Fixed, so that the same rows give the same bytes.
 _METADATA: dict[str, dict[str, Any]] = {
@@ -33,51 +34,32 @@ _METADATA: dict[str, dict[str, Any]] = {
 
 @dataclass(frozen=True)
 class Outcome:
-    """What an experiment found."""
+    """The results of an edition of an experiment."""
 
-    experiment: Experiment[Any]
-    settings: Settings
+    edition: Edition
     rows: list[Row]
     claims: list[dict[str, Any]]
     complete: bool
-    """Whether every cell was there."""
+    """Whether the store had every cell."""
 
-    @classmethod
-    def of(cls, experiment: Experiment[Any], settings: Settings, store: Store) -> Outcome:
-        """Collect rows and judge the claims."""
-        cells = [condition.cell for condition in experiment.conditions(settings)]
-        complete = all(map(store.has, cells))  # asked first: another process may add some
-        rows = experiment.rows(settings, store)
-        if not rows:
-            raise InputError(
-                f"store = {store.path}: holds nothing for {experiment.id} with these settings; "
-                f"run `iclab run {experiment.id}` first"
-            )
-        claims = [claim.verdict(rows) for claim in experiment.claims(settings)]
-        return cls(experiment, settings, rows, claims, complete)
+    @property
+    def experiment(self) -> Experiment[Any]:
+        """The experiment."""
+        return self.edition.experiment
 
-    @classmethod
-    def best(cls, experiment: Experiment[Any], store: Store) -> Outcome | None:
-        """Return the fullest edition that a store holds: full, else quick, else the one of which more can be judged."""
-        full = experiment.settings()
-        return cls.fullest(experiment, (full, full.quick()), store)
+    @property
+    def settings(self) -> Settings:
+        """The settings it was run with."""
+        return self.edition.settings
 
-    @classmethod
-    def fullest(cls, experiment: Experiment[Any], editions: Iterable[Settings], store: Store) -> Outcome | None:
-        """Return the first that is complete, else the one of which more can be judged; None of nothing."""
-        there = [(edition, [store.has(c.cell) for c in experiment.conditions(edition)]) for edition in editions]
-        for edition, cells in there:
-            if cells and all(cells):
-                return cls.of(experiment, edition, store)
-        parts = [cls.of(experiment, edition, store) for edition, cells in there if any(cells)]
-        return max(parts, key=lambda part: (part._judged(), len(part.rows)), default=None)
-
-    def _judged(self) -> int:
+    @property
+    def judged(self) -> int:
+        """How many claims have a verdict other than *not run*."""
         return sum(claim["verdict"] != "not run" for claim in self.claims)
 
     @cached_property
     def table(self) -> list[dict[str, Any]]:
-        """The lines a person reads."""
+        """The table, one dictionary per line."""
         return self.experiment.table(self.rows, self.settings)
 
     @cached_property
@@ -90,9 +72,9 @@ class Outcome:
 
     @property
     def folder(self) -> str:
-        """The name of its folder: the experiment's id; of other editions than the full one a name that is theirs."""
+        """The name of its folder: the id of the experiment, with a suffix unless this is the full edition."""
         ends = {"full": "", "quick": "-quick", "other": f"-{self.settings.digest()[:6]}"}
-        return f"{self.experiment.id}{ends[self.settings.edition]}"
+        return f"{self.experiment.id}{ends[self.settings.edition_name]}"
 
     def drawn(self, kind: str) -> bytes:
         """The figure as a file of one kind."""
@@ -121,7 +103,7 @@ class Outcome:
 
 
 def _arrow(rows: list[Row]) -> pa.Table:
-    """Rows as a table; a column in which experiments mean different kinds of things is told in words."""
+    """Return rows as a table; a column of mixed types becomes text."""
     columns = {}
     for name in dict.fromkeys(name for row in rows for name in row):
         values = [row.get(name) for row in rows]

@@ -1,4 +1,4 @@
-"""What settings are made of: each says where a paper states it, or why iclab chose it and what it might be instead."""
+"""Settings of experiments. Each says where a paper states its value, or why iclab chose it and what else it may be."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ def _different(values: tuple[Any, ...]) -> tuple[Any, ...]:
 
 
 Different = AfterValidator(_different)
-"""For a list in which nothing may stand twice."""
+"""For lists without repeated values."""
 
 
 @dataclass(frozen=True)
@@ -28,24 +28,24 @@ class Disclosed:
 
     where: str
     grid: bool = False
-    """Whether it only says how much is run, such as the points of a curve: titles need not name it."""
+    """Whether it only says how much is run, such as the points of a curve. Titles leave those out."""
 
 
 @dataclass(frozen=True)
 class Chosen:
-    """Why a setting that no paper states has its value."""
+    """Why iclab chose the value of a setting that no paper states."""
 
     why: str
     grid: bool = False
     others: tuple[Any, ...] = ()
-    """Other values it might as well have: `iclab run sensitivity` asks what the claims would be then."""
+    """Other plausible values: `iclab run sensitivity` tests whether the claims depend on the choice."""
 
 
 K = TypeVar("K", bound="Settings")
 
 
 class Settings(Config):
-    """What every experiment has: how many seeds and test prompts."""
+    """The settings that every experiment has."""
 
     seeds: Annotated[int, Field(ge=1), Chosen("two groups of eight: enough for a t interval over seeds", grid=True)] = (
         16
@@ -57,37 +57,37 @@ class Settings(Config):
     engine: Annotated[
         Engine,
         Chosen(
-            "all train the same weights up to rounding (docs/fused.md); auto takes the fastest that applies",
+            "all train the same weights up to rounding (docs/fused.md); auto picks the fastest that applies",
             grid=True,
         ),
     ] = "auto"
 
     evidence: ClassVar[str] = ""
-    """What the numbers are that stand beside choices, and how to get them."""
+    """What the numbers quoted for chosen settings are, and how to reproduce them."""
     instead: ClassVar[dict[str, str]] = {}
-    """Inherited settings that an experiment varies itself, and what to change in their place."""
+    """Inherited settings that the experiment varies itself, and which setting to change instead."""
 
     def quick(self) -> Self:
         """Return the quick edition: one group of seeds."""
         return self.replace(seeds=min(self.seeds, 8))
 
     def replace(self, /, **changes: Any) -> Self:
-        """Return a validated copy with some settings changed; what an experiment varies itself is refused."""
+        """Return a validated copy with some settings changed. Those that the experiment varies itself are refused."""
         for name in changes:
             if name in self.instead:
                 raise InputError(f"{name}: is not used here; change {self.instead[name]}")
         return super().replace(**changes)
 
     def as_kind(self, kind: type[K], *, without: tuple[str, ...] = (), **changes: Any) -> K:
-        """Return the settings of a base class with the same values, for what an experiment varies itself.
+        """Return the same values as settings of a base class, whose fields the experiment may then vary.
 
-        Fields named in ``without`` keep the base class's own defaults.
+        Fields named in ``without`` keep the defaults of the base class.
         """
         kept = {name: getattr(self, name) for name in kind.model_fields if name not in without}
         return kind(**kept | changes)
 
     def unusual(self) -> str:
-        """Name the settings that are not iclab's own choice, for titles; how much was run is told otherwise."""
+        """Return the settings that differ from the defaults, for titles, without those that say how much is run."""
         usual, mine = type(self)().model_dump(mode="json"), self.model_dump(mode="json")
         fields = type(self).model_fields
         grids = {name for name in fields if any(getattr(mark, "grid", False) for mark in fields[name].metadata)}
@@ -95,26 +95,26 @@ class Settings(Config):
         return ", ".join(f"{name} = {mine[name]}" for name in changed)
 
     @property
-    def edition(self) -> Literal["full", "quick", "other"]:
-        """Whether these are the settings of an edition, or someone's own."""
+    def edition_name(self) -> Literal["full", "quick", "other"]:
+        """The edition these settings belong to; ``other`` if a user changed some."""
         usual = type(self)()
         return "full" if self == usual else "quick" if self == usual.quick() else "other"
 
-    def words(self) -> list[str]:
-        """Return what to say to `iclab run` to get these settings."""
+    def arguments(self) -> list[str]:
+        """Return the arguments of `iclab run` that give these settings."""
         usual, mine = type(self)(), self.model_dump(mode="json")
         ways = []
-        for base, words in ((usual, []), (usual.quick(), ["--quick"])):
+        for base, arguments in ((usual, []), (usual.quick(), ["--quick"])):
             theirs = base.model_dump(mode="json")
             for name in (name for name in mine if mine[name] != theirs[name]):
                 value = mine[name] if isinstance(mine[name], str) else json.dumps(mine[name], ensure_ascii=False)
-                words += ["--seeds", value] if name == "seeds" else ["--set", f"{name}={value}"]
-            ways.append(words)
+                arguments += ["--seeds", value] if name == "seeds" else ["--set", f"{name}={value}"]
+            ways.append(arguments)
         return min(ways, key=len)
 
     @classmethod
     def provenance(cls) -> dict[str, Disclosed | Chosen]:
-        """Say of every field where its value comes from."""
+        """Return where the value of every field comes from."""
         return {
             name: next(mark for mark in field.metadata if isinstance(mark, (Disclosed, Chosen)))
             for name, field in cls.model_fields.items()

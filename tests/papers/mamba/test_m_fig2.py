@@ -6,6 +6,7 @@ from iclab.catalog import experiments, find
 from iclab.engines import Training
 from iclab.lab import Store, run
 from iclab.papers.mamba.fig2 import FigureSettings, floor
+from iclab.study.edition import Edition
 from iclab.study.settings import Chosen, Disclosed
 from iclab.theory.outliers import all_outliers, linear_outlier_bound, mamba_outlier_bound
 
@@ -20,7 +21,7 @@ def store(tmp_path_factory):
 
 def rows_of(settings, store):
     run([condition.cell for condition in FIGURE.conditions(settings)], store, workers=2, quiet=True)
-    return FIGURE.rows(settings, store)
+    return Edition(FIGURE, settings).rows(store)
 
 
 def mean(rows, model, rule, fraction):

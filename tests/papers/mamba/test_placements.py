@@ -10,6 +10,7 @@ from iclab.papers.mamba.tab2 import PRINTED
 from iclab.papers.mamba.tab4 import LINEAR, SOFTMAX
 from iclab.probes import Interval
 from iclab.study.claims import Point, every_within
+from iclab.study.edition import Edition
 from iclab.study.rows import errors, proportion
 
 TABLES = [id_ for id_ in experiments() if "tab" in id_ or id_ == "M-cq-training"]
@@ -86,7 +87,7 @@ def test_a_short_training_shows_what_the_table_is_about(store):
         )
     )
     run([condition.cell for condition in table.conditions(settings)], store, workers=2, quiet=True)
-    rows = table.rows(settings, store)
+    rows = Edition(table, settings).rows(store)
 
     def accuracy(model, placement, column="as chosen", stage="trained"):
         return 1 - proportion(rows, model=model, placement=placement, column=column, stage=stage).mean
