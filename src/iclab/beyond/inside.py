@@ -6,20 +6,17 @@ from collections.abc import Callable
 from functools import partial
 from typing import Annotated, Any, Literal
 
-import matplotlib as mpl
-from matplotlib.axes import Axes
-from matplotlib.figure import Figure
-from matplotlib.lines import Line2D
 from pydantic import Field
 
 from iclab.engines import Training
 from iclab.papers.mamba.settings import MambaPaper
 from iclab.probes import Row
-from iclab.study import style
+from iclab.study.charts import INK, Axis, Figure, Panel, Series, colour_of, name_of, series_of
 from iclab.study.claims import BySeed, Claim, Point, every_above, every_below, judged, mean_point
 from iclab.study.experiment import Condition, Experiment, in_groups
 from iclab.study.settings import Chosen, Different, Disclosed
 
+OUTLIER = Series("outlier", INK, mark="cross", line=False, size=34.0)
 SEED = 0
 """Whose prompts are shown."""
 SHARE = 0.1
@@ -145,7 +142,7 @@ class Inside(Experiment[InsideSettings]):
                 lines.append(
                     {
                         "prompt": prompt + 1,
-                        "model": style.NAMES[model],
+                        "model": name_of(model),
                         "query's label": f"{tokens[0]['target']:+.0f}",
                         "outliers": sum(t["outlier"] for t in tokens),
                         "votes of clean examples": f"{votes[False]:+.3f}",
@@ -160,25 +157,28 @@ class Inside(Experiment[InsideSettings]):
             lines = [{"prompt": "–"} | dict.fromkeys(names, "–") | {"is": "diverged" if lost else "not run"}]
         return lines
 
-    def draw(self, rows: list[Row], settings: InsideSettings) -> Figure:
-        """Draw the first prompt after training: what each example adds to the answer."""
-        with mpl.rc_context(style.RC):
-            figure = Figure(figsize=(9.0, 2.0 + 1.9 * len(settings.models)), layout="constrained")
-            panels = figure.subplots(len(settings.models), 1, squeeze=False, sharex=True)[:, 0]
-            for model, panel in zip(settings.models, panels, strict=True):
-                style.grid(panel)
-                tokens = _shown(rows).get((model, settings.steps, 0), [])
-                _votes(panel, tokens, style.COLOURS[model])
-                panel.set_title(f"{style.NAMES[model]}{_answered(tokens)}", fontweight="bold")
-                panel.set_ylabel("vote for the label")
-            panels[-1].set_xlabel("example, the nearest to the query on the right")
-            handles = [
-                Line2D([], [], color=style.COLOURS[m], marker="o", label=style.NAMES[m]) for m in settings.models
-            ]
-            handles.append(Line2D([], [], color=style.INK, marker="x", linestyle="", label="outlier"))
-            figure.legend(handles=handles, loc="outside lower center", ncols=3)
-            style.title(figure, self.id, self.title, rows, settings)
-            return figure
+    def chart(self, rows: list[Row], settings: InsideSettings) -> Figure:
+        """The first prompt after training: what each example adds to the answer."""
+        panels = []
+        for model in settings.models:
+            tokens = _shown(rows).get((model, settings.steps, 0), [])
+            panel = Panel(
+                f"{name_of(model)}{_answered(tokens)}",
+                x=Axis(
+                    "example, the nearest to the query on the right",
+                    domain=(0.5, settings.context_length + 0.5),
+                    ticks=range(1, settings.context_length + 1),
+                ),
+                y=Axis("vote for the label"),
+                height=150,
+            )
+            panel.rule(y=0)
+            for token in tokens:
+                panel.stem(series_of(model, line=False), token["place"], token["vote"])
+            out = [token for token in tokens if token["outlier"]]
+            panel.points(OUTLIER, [t["place"] for t in out], [t["vote"] for t in out])
+            panels.append(panel)
+        return Figure(panels, columns=1, width=680)
 
     def steps(self, rows: list[Row], settings: InsideSettings) -> dict[str, Any] | None:
         """Everything about the shown prompts, for the page."""
@@ -197,7 +197,7 @@ class Inside(Experiment[InsideSettings]):
             prompts.append(about | {"tokens": [{name: t[name] for name in facts} for t in tokens]})
             for model in names:
                 views[model].append([_view(found[model, step, prompt]) for step in settings.times])
-        models = [{"name": style.NAMES[m], "colour": style.COLOURS[m], "views": views[m]} for m in names]
+        models = [{"name": name_of(m), "colour": colour_of(m), "views": views[m]} for m in names]
         return {"prompts": prompts, "steps": settings.times, "models": models}
 
 
@@ -213,17 +213,6 @@ def _shown(rows: list[Row]) -> dict[tuple[str, int, int], list[Row]]:
 def _view(tokens: list[Row]) -> dict[str, Any]:
     lists = {name: [float(f"{t[name]:.5g}") for t in tokens] for name in ("attention", "gate", "vote")}
     return {**lists, "output": float(f"{tokens[0]['output']:.5g}")}
-
-
-def _votes(axes: Axes, tokens: list[Row], colour: str) -> None:
-    if not tokens:
-        return
-    places = [t["place"] for t in tokens]
-    axes.vlines(places, 0, [t["vote"] for t in tokens], color=colour, linewidth=2.4)
-    axes.plot(places, [t["vote"] for t in tokens], "o", color=colour, markersize=4)
-    out = [t for t in tokens if t["outlier"]]
-    axes.plot([t["place"] for t in out], [t["vote"] for t in out], "x", color=style.INK, markersize=5)
-    axes.axhline(0, color=style.FAINT, linewidth=0.8)
 
 
 def _answered(tokens: list[Row]) -> str:

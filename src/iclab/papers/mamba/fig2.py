@@ -22,6 +22,7 @@ from iclab.study.charts import (
     name_of,
     reference,
     series_of,
+    shaded,
 )
 from iclab.study.claims import Claim, Judge, Point, every_above, every_below, judged
 from iclab.study.experiment import Condition, Experiment, in_groups
@@ -46,7 +47,7 @@ YARDSTICKS = {
 """What is measured besides the models, and how it is drawn."""
 BELIEVED = reference("only outliers, α^l: believed")
 GUESSED = reference("guessed, α^l / 2", DOTTED)
-CLAIMED = Series(f"the paper: Mamba below {SMALL}", "#0072B2", mark="square", line=False)
+CLAIMED = shaded(f"the paper: Mamba below {SMALL}", "#0072B2", 0.08)
 COVERED = Series("Theorem 2 covers α below this", "#0072B2", mark="triangle-up", line=False, size=60.0)
 NO_ERROR = Series("no error seen", FAINT, line=False, hollow=True)
 TITLES = {"flip": "A  labels flipped", "target": "B  one target label", "random": "C  random labels"}

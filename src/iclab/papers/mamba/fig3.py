@@ -6,20 +6,21 @@ from collections.abc import Callable
 from functools import partial
 from typing import Annotated, Any, ClassVar
 
-import matplotlib as mpl
-from matplotlib.figure import Figure
 from pydantic import Field
 
 from iclab.lab import MeasurementCell, TrainingCell
 from iclab.papers.mamba.settings import DeepMambaPaper
 from iclab.probes import Row
-from iclab.study import style
+from iclab.study.charts import FAINT, Axis, Figure, Panel, Series
 from iclab.study.claims import BySeed, Claim, every_above, judged, mean_point
 from iclab.study.experiment import Condition, Experiment
 from iclab.study.rows import difference, lost
 from iclab.study.settings import Chosen
 
-SAME, OTHER = "#0072B2", "#8a8a8a"
+SERIES = {
+    "same": Series("on examples with the query's pattern", "#0072B2"),
+    "other": Series("on examples with another pattern", FAINT),
+}
 
 
 class AttentionSettings(DeepMambaPaper):
@@ -86,23 +87,16 @@ class AttentionOverTraining(Experiment[AttentionSettings]):
                 lines.append({"layer": layer, "step": step, "same pattern": _text(same), "others": _text(other)})
         return lines
 
-    def draw(self, rows: list[Row], settings: AttentionSettings) -> Figure:
-        """Draw a panel a layer: both masses against the step, a band from the lowest to the highest seed."""
-        with mpl.rc_context(style.RC):
-            figure = Figure(figsize=(max(4.2 * len(self.layers), 6.0), 3.9), layout="constrained")
-            axes = figure.subplots(1, len(self.layers), squeeze=False)[0]
-            steps = sorted({row["step"] for row in rows})
-            for panel, layer in zip(axes, self.layers, strict=True):
-                style.grid(panel)
-                for kind, colour, name in (("same", SAME, "the query's pattern"), ("other", OTHER, "another pattern")):
-                    values = [_values(rows, layer, step, kind) for step in steps]
-                    style.curve(panel, steps, values, colour, f"on examples with {name}")
-                panel.set_title(f"layer {layer}", fontweight="bold")
-                panel.set_xlabel("training step")
-            axes[0].set_ylabel("sum of attention scores")
-            figure.legend(*axes[0].get_legend_handles_labels(), loc="outside lower center", ncols=2)
-            style.title(figure, self.id, self.title, rows, settings)
-            return figure
+    def chart(self, rows: list[Row], settings: AttentionSettings) -> Figure:
+        """One panel per layer: both sums against the training step."""
+        steps = sorted({row["step"] for row in rows})
+        panels = []
+        for layer in self.layers:
+            panel = Panel(f"layer {layer}", x=Axis("training step"), y=Axis("sum of attention scores"))
+            for kind, series in SERIES.items():
+                panel.curve(series, steps, [_values(rows, layer, step, kind) for step in steps])
+            panels.append(panel)
+        return Figure(panels, columns=2, width=340)
 
 
 class FirstLayer(AttentionOverTraining):

@@ -6,10 +6,7 @@ from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Annotated, Any, ClassVar
 
-import matplotlib as mpl
 import numpy as np
-from matplotlib.axes import Axes
-from matplotlib.figure import Figure
 from numpy.typing import NDArray
 from pydantic import Field, model_validator
 
@@ -18,13 +15,17 @@ from iclab.lab import MeasurementCell, TrainingCell
 from iclab.models import Model
 from iclab.papers.mamba.settings import DeepMambaPaper
 from iclab.probes import Row
-from iclab.study import style
+from iclab.study.charts import Axis, Figure, Panel, Series, reference
 from iclab.study.claims import BySeed, Claim, every_above, every_below, judged, mean_point
 from iclab.study.experiment import Condition, Experiment
 from iclab.study.rows import difference, lost
 from iclab.study.settings import Chosen, Disclosed
 
-CLEAN, OUTLIER = "#009E73", "#D55E00"
+SERIES = {
+    "clean": Series("clean examples", "#009E73"),
+    "outlier": Series("outliers", "#D55E00"),
+}
+HALVING = reference("halving")
 STAGES = {
     "untrained": "untrained",
     "trained": "trained",
@@ -169,23 +170,11 @@ class GatesByDistance(Experiment[GateSettings]):
                 lines.append(line)
         return lines
 
-    def draw(self, rows: list[Row], settings: GateSettings) -> Figure:
-        """Draw a row a layer, a panel a stage, on a logarithmic scale."""
-        with mpl.rc_context(style.RC):
-            stages = list(dict.fromkeys(row["stage"] for row in rows))
-            figure = Figure(figsize=(3.2 * len(stages), 2.7 * len(self.layers) + 1.3), layout="constrained")
-            axes = figure.subplots(len(self.layers), len(stages), sharex=True, sharey=True, squeeze=False)
-            for down, layer in enumerate(self.layers):
-                for across, stage in enumerate(stages):
-                    _panel(axes[down][across], rows, layer, stage)
-                    if down == 0:
-                        axes[down][across].set_title(STAGES[stage], fontweight="bold")
-                axes[down][0].set_ylabel(f"layer {layer}: gate")
-            for panel in axes[-1]:
-                panel.set_xlabel("distance from the query")
-            figure.legend(*axes[0][0].get_legend_handles_labels(), loc="outside lower center", ncols=3)
-            style.title(figure, self.id, self.title, rows, settings)
-            return figure
+    def chart(self, rows: list[Row], settings: GateSettings) -> Figure:
+        """One row of panels per layer, one panel per stage, on a logarithmic scale."""
+        stages = list(dict.fromkeys(row["stage"] for row in rows))
+        panels = [_panel(rows, layer, stage, settings) for layer in self.layers for stage in stages]
+        return Figure(panels, columns=len(stages) if len(stages) <= 3 else 3, width=260)
 
 
 class FirstLayerGates(GatesByDistance):
@@ -259,20 +248,21 @@ def _fading(rows: list[Row], layer: int, stage: str, near: int) -> BySeed:
     return _each(rows, layer, stage, ("clean_rank",), how)
 
 
-def _panel(axes: Axes, rows: list[Row], layer: int, stage: str) -> None:
-    style.grid(axes)
-    for kind, colour in (("clean", CLEAN), ("outlier", OUTLIER)):
-        profiles = np.array(list(_profiles(rows, layer, stage, kind).values()))  # (seeds, l)
-        if not len(profiles):
-            continue
-        distance = np.arange(1, profiles.shape[1] + 1)
-        axes.fill_between(distance, profiles.min(0), profiles.max(0), color=colour, alpha=0.2, linewidth=0)
-        axes.set_xlim(0.5, profiles.shape[1] + 0.5)
-        label = f"{kind} examples"
-        axes.plot(distance, profiles.mean(0), color=colour, marker="o", markersize=3.2, linewidth=1.4, label=label)
-    halves = np.arange(1, 21)
-    axes.plot(
-        halves, 0.25 * 0.5 ** (halves - 1), color=style.INK, linewidth=0.9, linestyle=(0, (4, 2)), label="halving"
+def _panel(rows: list[Row], layer: int, stage: str, settings: GateSettings) -> Panel:
+    length = settings.context_length
+    panel = Panel(
+        f"layer {layer}: {STAGES[stage]}",
+        x=Axis("distance from the query", domain=(0.5, length + 0.5)),
+        y=Axis("gate", domain=(1e-6, 1.0), scale="log"),
     )
-    axes.set_yscale("log")
-    axes.set_ylim(1e-6, 1.0)
+    for kind, series in SERIES.items():
+        profiles = _profiles(rows, layer, stage, kind)
+        places = range(1, 1 + max(map(len, profiles.values()), default=0))
+        gates = [
+            {seed: max(profile[p - 1], 1e-6) for seed, profile in profiles.items() if np.isfinite(profile[p - 1])}
+            for p in places
+        ]
+        panel.curve(series, list(places), gates)
+    halves = np.arange(1, length + 1)
+    panel.line(HALVING, halves.tolist(), (0.25 * 0.5 ** (halves - 1.0)).tolist())
+    return panel

@@ -12,15 +12,10 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any, ClassVar, TypeVar
 
-import matplotlib as mpl
-from matplotlib.axes import Axes
-from matplotlib.figure import Figure
-from matplotlib.lines import Line2D
-
 from iclab.lab import MeasurementCell, TrainingCell
 from iclab.papers.mamba.settings import PLACEMENTS, DeepMambaPaper
 from iclab.probes import Interval, Row
-from iclab.study import style
+from iclab.study.charts import FAINT, PRINTED, Axis, Figure, Panel, Series, name_of, reference, series_of
 from iclab.study.claims import Judge, Point, every_above, every_within, judged
 from iclab.study.experiment import Condition, Experiment
 from iclab.study.rows import errors, paired_points, proportion
@@ -113,16 +108,35 @@ class PlacementTable(Experiment[D]):
                         lines.append({"setting": column.name, "model": "  the paper", **theirs, "as trained": ""})
         return lines
 
-    def draw(self, rows: list[Row], settings: D) -> Figure:
-        """Draw a panel a column: each model's accuracy at the three placements."""
-        with mpl.rc_context(style.RC):
-            return _panels(self, rows, settings)
+    def chart(self, rows: list[Row], settings: D) -> Figure:
+        """One panel per column: each model's accuracy at the three placements."""
+        names = [c.name for c in self.columns(settings) if any(row["column"] == c.name for row in rows)]
+        models = [m for m in dict.fromkeys(row["model"] for row in rows) if m != "vote"]
+        lowest = min((100 - 100 * row["error"] for row in rows if row["error"] is not None), default=0.0)
+        scale = Axis("accuracy, %", domain=(max(0.0, lowest - 3), 103))
+        panels = [self._panel(rows, models, name, scale) for name in names]
+        return Figure(panels, columns=min(len(panels), 3), width=270 if len(panels) > 1 else 420)
+
+    def _panel(self, rows: list[Row], models: list[str], column: str, scale: Axis) -> Panel:
+        places = tuple(PLACEMENTS.values())
+        panel = Panel(column, x=Axis(domain=(-0.5, 2.5), ticks=dict(enumerate(places))), y=scale)
+        width = 0.7 / max(len(models), 1)
+        for x, place in enumerate(places):
+            here = [row for row in rows if row["column"] == column and row["placement"] == place]
+            vote = proportion(here, stage="vote")
+            if vote is not None and vote.mean is not None:
+                panel.step(VOTE, x - 0.42, x + 0.42, 100 - 100 * vote.mean)
+            for i, model in enumerate(models):
+                at = x + (i - (len(models) - 1) / 2) * width
+                draw_cell(panel, here, model, models, at)
+                draw_printed(panel, at, self.numbers.get((column, model), UNPRINTED)[x])
+        return panel
 
 
 def _name(model: str, stage: str) -> str:
     if stage == "vote":
         return "plain vote"
-    return style.NAMES.get(model, model) if stage == "trained" else "  untrained"
+    return name_of(model) if stage == "trained" else "  untrained"
 
 
 def _text(rows: list[Row], **where: Any) -> str:
@@ -141,7 +155,7 @@ def _text(rows: list[Row], **where: Any) -> str:
 def told(where: Where) -> str:
     """Name a cell of the table for people."""
     model = where.get("model", "")
-    name = "plain vote" if model == "vote" else style.NAMES.get(model, model)
+    name = "plain vote" if model == "vote" else name_of(model)
     return ", ".join(part for part in (where.get("column", ""), name, where.get("placement", "")) if part)
 
 
@@ -209,85 +223,27 @@ def flat(seeds: int, margin: float, where: Where) -> Judge:
 # Drawing.
 
 
-def _panels(table: PlacementTable[Any], rows: list[Row], settings: DeepMambaPaper) -> Figure:
-    names = [c.name for c in table.columns(settings) if any(row["column"] == c.name for row in rows)]
-    models = [m for m in dict.fromkeys(row["model"] for row in rows) if m != "vote"]
-    lowest = min((100 - 100 * row["error"] for row in rows if row["error"] is not None), default=0.0)
-    across = min(len(names), 3)
-    down = -(-len(names) // across)
-    figure = Figure(figsize=(max(3.1 * across, 6.2) + 0.4, 2.9 * down + 1.0), layout="constrained")
-    axes = figure.subplots(down, across, sharey=True, squeeze=False)
-    for number, panel in enumerate(axes.flat):
-        if number >= len(names):
-            panel.set_visible(False)
-            continue
-        name = names[number]
-        style.grid(panel)
-        _panel(panel, [row for row in rows if row["column"] == name], models, table.numbers, name)
-        panel.set_title(name, fontweight="bold")
-        panel.set_xticks(range(3), PLACEMENTS.values())
-        panel.set_xlim(-0.5, 2.5)
-        panel.set_ylim(max(0.0, lowest - 3), 103)
-        if number % across == 0:
-            panel.set_ylabel("accuracy, %")
-    legend(figure, models, rows, any(name in names for name, _ in table.numbers))
-    style.title(figure, table.id, table.title, rows, settings)
-    return figure
-
-
-def _panel(
-    axes: Axes, rows: list[Row], models: list[str], numbers: Mapping[tuple[str, str], Numbers], name: str
-) -> None:
-    width = 0.7 / len(models)
-    for x, place in enumerate(PLACEMENTS.values()):
-        here = [row for row in rows if row["placement"] == place]
-        vote = proportion(here, stage="vote")
-        if vote is not None and vote.mean is not None:
-            axes.hlines(100 - 100 * vote.mean, x - 0.42, x + 0.42, **style.DASHED)
-        for i, model in enumerate(models):
-            at = x + (i - (len(models) - 1) / 2) * width
-            marks(axes, here, model, at, style.colour(model, models))
-            mark_print(axes, at, numbers.get((name, model), UNPRINTED)[x])
-
-
-def mark_print(axes: Axes, x: float, value: float | None) -> None:
-    """Draw a number of the paper's, if there is one."""
+def draw_printed(panel: Panel, x: float, value: float | None) -> None:
+    """Mark a number that the paper prints, if there is one."""
     if value is not None:
-        axes.plot(x, value, "D", color=style.INK, markerfacecolor="none", markersize=7.5, markeredgewidth=0.9)
+        panel.points(PRINTED, [x], [value])
 
 
-def marks(axes: Axes, rows: list[Row], model: str, x: float, colour: str) -> None:
-    """Draw one cell of a table: a faint dot a seed, the mean with its interval, and the untrained model as a cross."""
+def draw_cell(panel: Panel, rows: list[Row], model: str, models: Sequence[str], x: float) -> None:
+    """Draw one cell of a table: a faint dot per seed, the mean with its interval, the untrained model as a cross."""
+    series = series_of(model, models, line=False, size=40.0)
     seeds = [100 - 100 * e for e in errors(rows, model=model, stage="trained").values() if e is not None]
-    axes.plot([x] * len(seeds), seeds, "o", color=colour, markersize=2.6, alpha=0.3, markeredgewidth=0)
+    panel.points(series, [x] * len(seeds), seeds, faint=True)
     p = proportion(rows, model=model, stage="trained")
     if p is not None and p.mean is not None:
-        low, high = 100 - 100 * p.interval.high, 100 - 100 * p.interval.low
-        axes.vlines(x, low, high, color=colour, linewidth=2.2)
-        axes.plot(x, 100 - 100 * p.mean, "o", color=colour, markersize=5)
+        panel.interval(series, x, 100 - 100 * p.mean, 100 - 100 * p.interval.high, 100 - 100 * p.interval.low)
     if p is not None and p.diverged:
-        note = f"{p.diverged} of {len(p.per_seed)}\ndiverged"
-        axes.annotate(note, (x, 0.01), xycoords=("data", "axes fraction"), ha="center", color=colour, fontsize=7)
+        bottom = panel.y.domain[0] if panel.y.domain else 0.0
+        panel.note(f"{p.diverged}/{len(p.per_seed)} diverged", x, bottom, align="center", colour=series.colour)
     start = proportion(rows, model=model, stage="untrained")
     if start is not None and start.mean is not None:
-        axes.plot(x, 100 - 100 * start.mean, "x", color=colour, markersize=5, markeredgewidth=1.1)
+        panel.points(UNTRAINED, [x], [100 - 100 * start.mean])
 
 
-def legend(figure: Figure, models: list[str], rows: list[Row], paper: bool) -> None:
-    """Explain the marks below the figure."""
-    handles = [
-        Line2D(
-            [], [], color=style.colour(m, models), marker="o", linewidth=2.2, markersize=5, label=style.NAMES.get(m, m)
-        )
-        for m in models
-    ]
-    stages = {row["stage"] for row in rows}
-    if "untrained" in stages:
-        handles.append(Line2D([], [], color=style.FAINT, marker="x", linestyle="", markersize=5, label="untrained"))
-    if "vote" in stages:
-        handles.append(Line2D([], [], label="plain vote", **style.DASHED))
-    if paper:
-        handles.append(
-            Line2D([], [], color=style.INK, marker="D", markerfacecolor="none", linestyle="", label="the paper")
-        )
-    figure.legend(handles=handles, loc="outside lower center", ncols=3)
+UNTRAINED = Series("untrained", FAINT, mark="cross", line=False, size=36.0)
+VOTE = reference("plain vote")

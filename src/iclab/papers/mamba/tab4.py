@@ -5,25 +5,23 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Annotated, Any, ClassVar, Self
 
-import matplotlib as mpl
-from matplotlib.figure import Figure
 from pydantic import Field
 
 from iclab.papers.mamba.placements import (
     UNPRINTED,
+    VOTE,
     Column,
     Numbers,
     PlacementTable,
     ahead,
     at_least,
-    legend,
-    mark_print,
-    marks,
+    draw_cell,
+    draw_printed,
     near_print,
 )
 from iclab.papers.mamba.settings import PLACEMENTS, DeepMambaPaper
 from iclab.probes import Row
-from iclab.study import style
+from iclab.study.charts import Axis, Figure, Panel, series_of
 from iclab.study.claims import Claim
 from iclab.study.rows import listed, proportion
 from iclab.study.settings import Different, Disclosed
@@ -106,10 +104,36 @@ class FractionTable(PlacementTable[FractionSettings]):
             return []
         return [(self.cell(low, place), self.cell(high, place)) for place in PLACEMENTS.values()]
 
-    def draw(self, rows: list[Row], settings: FractionSettings) -> Figure:
-        """Draw accuracy against α, a panel a placement."""
-        with mpl.rc_context(style.RC):
-            return _draw(self, rows, settings)
+    def chart(self, rows: list[Row], settings: FractionSettings) -> Figure:
+        """One panel per placement: accuracy against α."""
+        fractions = [f for f in settings.outlier_fractions if any(row["column"] == name_of(f) for row in rows)]
+        return Figure([self._by_fraction(rows, fractions, number) for number in range(len(PLACEMENTS))])
+
+    def _by_fraction(self, rows: list[Row], fractions: list[float], number: int) -> Panel:
+        place = tuple(PLACEMENTS.values())[number]
+        lowest = min((100 - 100 * row["error"] for row in rows if row["error"] is not None), default=0.0)
+        panel = Panel(
+            place,
+            x=Axis("fraction of outliers α", domain=(min(fractions) - 0.04, max(fractions) + 0.04), ticks=fractions),
+            y=Axis("accuracy, %", domain=(max(0.0, lowest - 3), 102)),
+        )
+        votes, means = [], []
+        for fraction in fractions:
+            cell = [row for row in rows if row["placement"] == place and row["column"] == name_of(fraction)]
+            draw_cell(panel, cell, self.model, (self.model,), fraction)
+            draw_printed(panel, fraction, self.printed.get(fraction, UNPRINTED)[number])
+            vote, mean = proportion(cell, stage="vote"), proportion(cell, stage="trained")
+            if vote is not None and vote.mean is not None:
+                votes.append((fraction, 100 - 100 * vote.mean))
+            if mean is not None and mean.mean is not None:
+                means.append((fraction, 100 - 100 * mean.mean))
+        for series, points in (
+            (VOTE, votes),
+            (series_of(self.model, name="mean over seeds", mark="", width=1.2), means),
+        ):
+            if points:
+                panel.line(series, *map(list, zip(*points, strict=True)))
+        return panel
 
 
 class SoftmaxFractions(FractionTable):
@@ -153,31 +177,3 @@ class SoftmaxFractions(FractionTable):
                 near_print(settings.seeds, NEAR, self.printed_cells(settings)),
             ),
         ]
-
-
-def _draw(table: FractionTable, rows: list[Row], settings: FractionSettings) -> Figure:
-    figure = Figure(figsize=(9.7, 3.9), layout="constrained")
-    axes = figure.subplots(1, 3, sharey=True)
-    fractions = [f for f in settings.outlier_fractions if any(row["column"] == name_of(f) for row in rows)]
-    for number, (panel, place) in enumerate(zip(axes, PLACEMENTS.values(), strict=True)):
-        style.grid(panel)
-        here = [row for row in rows if row["placement"] == place]
-        votes, means, xs = [], [], []
-        for fraction in fractions:
-            cell = [row for row in here if row["column"] == name_of(fraction)]
-            marks(panel, cell, table.model, fraction, style.colour(table.model, []))
-            vote, mean = proportion(cell, stage="vote"), proportion(cell, stage="trained")
-            if vote is not None and vote.mean is not None and mean is not None and mean.mean is not None:
-                xs.append(fraction)
-                votes.append(100 - 100 * vote.mean)
-                means.append(100 - 100 * mean.mean)
-            mark_print(panel, fraction, table.printed.get(fraction, UNPRINTED)[number])
-        panel.plot(xs, votes, **style.DASHED)
-        panel.plot(xs, means, color=style.colour(table.model, []), linewidth=1.2)
-        panel.set_title(place, fontweight="bold")
-        panel.set_xlabel("fraction of outliers α")
-        panel.set_xticks(fractions)
-    axes[0].set_ylabel("accuracy, %")
-    legend(figure, [table.model], rows, any(fraction in table.printed for fraction in fractions))
-    style.title(figure, table.id, table.title, rows, settings)
-    return figure

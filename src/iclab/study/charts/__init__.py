@@ -17,6 +17,7 @@ from iclab.study.charts.look import (
     VERDICTS,
     Series,
     reference,
+    shaded,
     shades,
 )
 from iclab.study.charts.models import colour_of, name_of, series_of
@@ -40,5 +41,6 @@ __all__ = [
     "name_of",
     "reference",
     "series_of",
+    "shaded",
     "shades",
 ]

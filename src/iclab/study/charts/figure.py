@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
+from iclab.study.charts.layers import symbol
 from iclab.study.charts.look import CONFIG, PAPER, Series
 from iclab.study.charts.panel import Panel
 
@@ -72,11 +73,8 @@ class Figure:
         return {"concat": panels, "columns": self.columns, "spacing": 24, **_APART}
 
 
-_APART = {
-    "resolve": {
-        "scale": dict.fromkeys(("color", "fill", "stroke", "shape", "size", "strokeDash", "strokeWidth"), "independent")
-    }
-}
+_LOOKS = ("color", "fill", "stroke", "shape", "size", "strokeDash", "strokeWidth", "fillOpacity")
+_APART = {"resolve": {"scale": dict.fromkeys(_LOOKS, "independent")}}
 """Every panel has scales of its own: looks are given by the names of its series."""
 
 
@@ -102,16 +100,16 @@ def _legend(legend: Sequence[Series], across: int) -> dict[str, Any]:
             }
             layers.append({"mark": rule, "encoding": {"x": {"value": left}, "x2": {"value": left + 26}, "y": y}})
         if series.mark:
-            point = {"type": "point", "shape": series.mark, "stroke": series.colour, "size": max(series.size, 30.0)}
+            point = {
+                "type": "point",
+                "shape": symbol(series.mark),
+                "stroke": series.colour,
+                "size": max(series.size, 30.0),
+            }
             point |= {"fill": PAPER if series.hollow else series.colour, "opacity": 1, "strokeWidth": 1.3}
+            point |= {"fillOpacity": series.shade, "strokeOpacity": series.shade} if series.area else {}
             layers.append({"mark": point, "encoding": {"x": {"value": left + 13}, "y": y}})
-        text = {
-            "type": "text",
-            "text": series.name,
-            "align": "left",
-            "baseline": "middle",
-            "fontSize": 11,
-        }
+        text = {"type": "text", "text": series.name, "align": "left", "baseline": "middle", "fontSize": 11}
         layers.append({"mark": text, "encoding": {"x": {"value": left + 34}, "y": y}})
     size = {"width": across, "height": line * -(-len(legend) // columns)}
     return {"data": {"values": [{}]}, "layer": layers, **size}

@@ -31,7 +31,12 @@ class Looks:
 def _as_range(value: Any) -> Any:
     if isinstance(value, tuple):  # dashes; a solid line is one dash without a gap
         return list(value) or [1, 0]
-    return value or "circle" if isinstance(value, str) else value
+    return symbol(value) if isinstance(value, str) else value
+
+
+def symbol(mark: str) -> str:
+    """Return Vega's symbol for a mark; its own cross is a plus sign, ours is an x."""
+    return "M-0.7,-0.7L0.7,0.7M0.7,-0.7L-0.7,0.7" if mark == "cross" else mark or "circle"
 
 
 def _layer(records: Records, mark: dict[str, Any], encoding: dict[str, Channel], *, hides: bool = True) -> Layer:
@@ -61,8 +66,8 @@ def bars(records: Records, looks: Looks, x: Channel, y: Channel) -> list[Layer]:
     """Bars from 0 up."""
     if not records:
         return []
-    encoding = {"x": x, "x2": {"field": "x2"}, "y": y, "color": looks.by("colour")}
-    return [_layer(records, {"type": "bar", "opacity": 0.28, "binSpacing": 0}, encoding)]
+    look = {"color": looks.by("colour"), "fillOpacity": looks.by("shade")}
+    return [_layer(records, {"type": "bar", "binSpacing": 0}, {"x": x, "x2": {"field": "x2"}, "y": y, **look})]
 
 
 def cells(records: Records, looks: Looks, x: Channel, y: Channel) -> list[Layer]:
@@ -83,7 +88,8 @@ def bands(records: Records, looks: Looks, x: Channel, y: Channel) -> list[Layer]
     if not records:
         return []
     encoding = {"x": x, "y": y | {"field": "low"}, "y2": {"field": "high"}, "detail": {"field": "part"}}
-    return [_layer(records, {"type": "area", "opacity": 0.2}, encoding | {"color": looks.by("colour")})]
+    look = {"color": looks.by("colour"), "fillOpacity": looks.by("shade")}
+    return [_layer(records, {"type": "area", "opacity": 1, "clip": True}, encoding | look)]
 
 
 def lines(records: Records, looks: Looks, x: Channel, y: Channel) -> list[Layer]:
@@ -92,7 +98,7 @@ def lines(records: Records, looks: Looks, x: Channel, y: Channel) -> list[Layer]
         return []
     look = {"color": looks.by("colour"), "strokeDash": looks.by("dash"), "strokeWidth": looks.by("width")}
     order = {"detail": {"field": "part"}, "order": {"field": "order", "type": "quantitative"}}
-    return [_layer(records, {"type": "line"}, {"x": x, "y": y, **look, **order})]
+    return [_layer(records, {"type": "line", "clip": True}, {"x": x, "y": y, **look, **order})]
 
 
 def ranges(records: Records, looks: Looks, x: Channel, y: Channel) -> list[Layer]:
@@ -109,7 +115,8 @@ def points(records: Records, looks: Looks, x: Channel, y: Channel) -> list[Layer
     groups: dict[str, list[dict[str, Any]]] = {"unseen": [], "faint": [], "full": [], "hollow": []}
     for record in records:
         full = "hollow" if record["hollow"] else "full"
-        groups["unseen" if not marked[record["series"]] else "faint" if record["faint"] else full].append(record)
+        unseen = record.get("unseen") or not marked[record["series"]]
+        groups["unseen" if unseen else "faint" if record["faint"] else full].append(record)
     styles = {
         "unseen": {"opacity": 0},
         "faint": {"opacity": 0.3, "strokeWidth": 0},

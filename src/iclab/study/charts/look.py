@@ -44,8 +44,15 @@ class Series:
     width: float = 1.8
     size: float = 30.0
     """The area of a mark in square pixels."""
+    shade: float = 0.2
+    """The opacity of bands and bars."""
     legend: bool = True
     """Whether the legend names it."""
+
+    @property
+    def area(self) -> bool:
+        """Whether it stands for an area, not for a line or marks."""
+        return self.mark == "square" and not self.line
 
     def beside(self, name: str, dash: tuple[float, ...] = DASHED, **changes: Any) -> Series:
         """Return the look of a curve that accompanies this one: same colour, dashed, without marks."""
@@ -54,6 +61,11 @@ class Series:
     def marks_only(self, **changes: Any) -> Series:
         """Return the same without a line."""
         return replace(self, **{"line": False} | changes)
+
+
+def shaded(name: str, colour: str, shade: float = 0.2) -> Series:
+    """Return the look of an area or of bars; the legend shows it as a square."""
+    return Series(name, colour, mark="square", line=False, size=110.0, shade=shade)
 
 
 def reference(name: str, dash: tuple[float, ...] = DASHED, colour: str = INK, **changes: Any) -> Series:
@@ -65,11 +77,16 @@ PRINTED = Series("the paper", INK, mark="diamond", line=False, hollow=True, size
 """The paper's own numbers."""
 
 
-def shades(count: int) -> list[str]:
-    """Return colours for so many curves: the palette, or dark to light for a longer family."""
-    if count <= len(PALETTE):
+def shades(count: int, *, ordered: bool = False) -> list[str]:
+    """Return colours for so many curves: the palette, or dark to light for a longer or ``ordered`` family.
+
+    Example:
+        >>> shades(2), shades(2, ordered=True)
+        (['#0072B2', '#D55E00'], ['#440154', '#bddf26'])
+    """
+    if count <= len(PALETTE) and not ordered:
         return list(PALETTE[:count])
-    return [VIRIDIS[round(i * (len(VIRIDIS) - 1) / (count - 1))] for i in range(count)]
+    return [VIRIDIS[round(i * (len(VIRIDIS) - 1) / max(count - 1, 1))] for i in range(count)]
 
 
 CONFIG: dict[str, Any] = {

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
@@ -47,7 +48,7 @@ class Axis:
         elif self.scale == "symlog":
             axis["format"] = "~g"
         elif self.scale == "log":
-            axis |= {"format": ".0e", "tickCount": 6}
+            axis |= {"format": ".0e"} | ({"values": _decades(*self.domain)} if self.domain else {"tickCount": 6})
         scale: dict[str, Any] = {"type": self.scale}
         if self.scale == "symlog":
             scale["constant"] = self.linear_to
@@ -56,6 +57,10 @@ class Axis:
         elif self.scale == "linear":
             scale["zero"] = self.zero
         return channel | {"type": "quantitative", "scale": scale}
+
+
+def _decades(low: float, high: float) -> list[float]:
+    return [10.0**k for k in range(math.ceil(math.log10(low)), math.floor(math.log10(high)) + 1)]
 
 
 class Panel:
@@ -91,7 +96,10 @@ class Panel:
     # What can be drawn.
 
     def curve(self, series: Series, xs: Sequence[float], by_seed: Sequence[BySeed], *, band: bool = True) -> None:
-        """Draw means over seeds, with a band from the lowest to the highest seed; skip points without any seed."""
+        """Draw means over seeds, with a band from the lowest to the highest seed; skip points without any seed.
+
+        Without any point there is no curve, and no name in the legend.
+        """
         found = []
         for x, values in zip(xs, by_seed, strict=True):
             good = [value for value in values.values() if value is not None]
@@ -101,9 +109,9 @@ class Panel:
             self.band(series, [f[0] for f in found], [f[2] for f in found], [f[3] for f in found])
         self._add(series, [{"x": x, "y": mean, "low": low, "high": high} for x, mean, low, high in found])
 
-    def line(self, series: Series, xs: Sequence[float], ys: Sequence[float]) -> None:
-        """Draw given numbers as one curve."""
-        self._add(series, [{"x": x, "y": y} for x, y in zip(xs, ys, strict=True)])
+    def line(self, series: Series, xs: Sequence[float], ys: Sequence[float], *, marks: bool = True) -> None:
+        """Draw given numbers as one curve, with or without the marks of its series."""
+        self._add(series, [{"x": x, "y": y} for x, y in zip(xs, ys, strict=True)], marks)
 
     def band(self, series: Series, xs: Sequence[float], low: Sequence[float], high: Sequence[float]) -> None:
         """Shade between two curves."""
@@ -124,7 +132,8 @@ class Panel:
         names: Sequence[str] | None = None,
     ) -> None:
         """Draw marks alone; faint ones stay behind the others, hollow ones are empty inside, names show on hover."""
-        self._know(series)
+        if xs:
+            self._know(series)
         for i, (x, y) in enumerate(zip(xs, ys, strict=True)):
             look = {"faint": faint, "hollow": series.hollow if hollow is None else hollow}
             self._points.append(
@@ -172,14 +181,17 @@ class Panel:
         if known != series:
             raise ValueError(f"series = {series.name!r}: has two looks in the panel {self.title!r}")
 
-    def _add(self, series: Series, found: list[Record]) -> None:
+    def _add(self, series: Series, found: list[Record], marks: bool = True) -> None:
         """Add one curve: its line, and a mark for each point (an unseen one, to hover over, where it has none)."""
-        self._know(series)
+        if found:
+            self._know(series)
         if series.line and len(found) > 1:
             part = {"series": series.name, "part": self._curves}
             self._lines += [part | {"x": f["x"], "y": f["y"], "order": i} for i, f in enumerate(found)]
         self._curves += 1
         look = {"series": series.name, "name": series.name, "faint": False, "hollow": series.hollow}
+        if not marks:
+            look["unseen"] = True
         self._points += [f | look for f in found]
 
     # How it is drawn.
