@@ -1,20 +1,31 @@
-"""T-fig6: how many iterations, and how long training prompts, T's Transformer needs as fewer examples matter."""
+"""T-fig6: how many iterations, and how long prompts, T's Transformer needs in training if fewer examples matter."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from functools import partial
 from typing import Annotated, Any, Self
 
-import matplotlib as mpl
 import numpy as np
-from matplotlib.figure import Figure
 from pydantic import Field
 
 from iclab.papers.nonlinear.settings import NonlinearPaper
 from iclab.probes import Row
-from iclab.study import style
+from iclab.study.charts import (
+    DASHED,
+    DOTTED,
+    FAINT,
+    INK,
+    PALETTE,
+    Axis,
+    Figure,
+    Panel,
+    Series,
+    colour_of,
+    reference,
+    shades,
+)
 from iclab.study.claims import (
     BySeed,
     Claim,
@@ -27,23 +38,27 @@ from iclab.study.claims import (
     together,
 )
 from iclab.study.experiment import Condition, Experiment, in_groups
+from iclab.study.fits import FEWEST, crossings, exponent, fit_per_seed, spread, straight_line, straightness
 from iclab.study.rows import difference, errors, mean_text, proportion
 from iclab.study.settings import Chosen, Different
 from iclab.theory.contexts import length_for
 
 SMALL = 0.01
-"""The paper does not say when a model is trained. Read as: its error on unseen tasks is below this, to the end."""
+"""The paper does not say when a model is trained. Read as: its error on unseen tasks stays below this."""
 LINEAR = 0.98
-"""Linear is read as: R² of a straight line through a seed's points is above this. At 0.95 a square passes as well."""
-FEWEST = 4
-"""Of fewer α no line is called straight, and between fewer lengths none is called needed."""
-NEVER = "diverged, or never came below it"
-POWERS = {"2/3": 2 / 3, "1": 1.0}
+"""Linear is read as: R² of a straight line through a seed's points is above this. At 0.95 a square passes too."""
+NEVER = "diverged or never came below it"
 TESTS = {"own": "tested on prompts of the same length", "long": "tested on long prompts"}
+
+ITERATIONS = Series("iterations needed", colour_of("softmax-mlp"), line=False)
+LAWS = {2 / 3: reference("linear in α^(−2/3)", ()), 1.0: reference("linear in 1/α", DASHED, FAINT)}
+"""Powers of α, and how the line in each is drawn."""
+NEEDED = {"own": Series(TESTS["own"], PALETTE[0]), "long": Series(TESTS["long"], PALETTE[1], dash=DASHED)}
+LACKING = reference("2 % of prompts lack the query's pattern", DOTTED)
 
 
 class NeedSettings(NonlinearPaper):
-    """T-fig6."""
+    """Settings of T-fig6."""
 
     instead = {"relevant_fraction": "fractions"}
 
@@ -51,24 +66,24 @@ class NeedSettings(NonlinearPaper):
         tuple[Annotated[float, Field(gt=0, le=1)], ...],
         Field(min_length=3),
         Different,
-        Chosen("α in training; the paper's values are in its figure alone", grid=True),
+        Chosen("α in training; the paper's text does not give its values", grid=True),
     ] = (0.3, 0.4, 0.5, 0.6, 0.8, 1.0)
     lengths: Annotated[
         tuple[Annotated[int, Field(ge=1)], ...],
         Field(min_length=1),
         Different,
-        Chosen("l_tr tried, besides that of all other figures", grid=True),
+        Chosen("l_tr tried besides that of all other figures", grid=True),
     ] = (2, 4, 6, 8, 12, 16, 28)
-    long: Annotated[int, Field(ge=1), Chosen("l_ts of long test prompts, which hide no pattern by chance")] = 40
+    long: Annotated[int, Field(ge=1), Chosen("l_ts of long test prompts, which show every pattern")] = 40
     long_fraction: Annotated[
-        float, Field(gt=0, le=1), Chosen("α' of long test prompts, the same for all: only the training differs")
+        float, Field(gt=0, le=1), Chosen("α' of long test prompts, the same for all trainings")
     ] = 0.8
     steps: Annotated[int, Chosen("T, enough for the smallest α")] = 800
-    watched: Annotated[int, Field(ge=1), Chosen("kept steps, between which a crossing is interpolated")] = 32
+    watched: Annotated[int, Field(ge=1), Chosen("kept steps; crossings are interpolated between them")] = 32
     test_prompts: Annotated[int, Field(ge=1), Chosen("for each seed and kept step", grid=True)] = 1_000
 
     def quick(self) -> Self:
-        """Return the quick edition: fewer α and prompts, and too few lengths to judge what they say."""
+        """Return the quick edition: fewer α and prompts, and too few lengths to judge."""
         fewer = tuple(a for a in self.fractions if a in (0.4, 0.6, 0.8, 1.0))
         return (
             super()
@@ -81,7 +96,7 @@ class NeedSettings(NonlinearPaper):
         )
 
     def all_lengths(self) -> list[int]:
-        """Every l_tr, in order."""
+        """Return every l_tr, in order."""
         return sorted({*self.lengths, self.context_length})
 
 
@@ -95,16 +110,17 @@ class Need(Experiment[NeedSettings]):
     )
     reading = (
         "(A) The step from which on the error on unseen tasks stays below 0.01, against α^(−2/3), with straight lines; "
-        "each α is a training of its own, all tested alike, on long prompts. (B) The error after training on prompts "
-        "of each length, tested on prompts of the same length (solid) and on long ones (dashed). (C) The length from "
-        "which on that error stays below 0.01, against 1/α, and the length at which a prompt lacks the query's pattern "
-        "with probability 0.02, which no training can help. Means over seeds; bands run from the lowest to the highest."
+        "each α has its own training, and all are tested on the same long prompts. (B) The error after training on "
+        "prompts of each length, tested on prompts of the same length (solid) and on long ones (dashed). (C) The "
+        "length from which on that error stays below 0.01, against 1/α; dotted, the length at which 2 % of prompts "
+        "lack the query's pattern, which no training can help. Means over seeds; bands run from the lowest to the "
+        "highest seed."
     )
     theorems = ("T-thm3.3",)
     settings = NeedSettings
 
     def conditions(self, settings: NeedSettings) -> list[Condition]:
-        """A training for each α and length; its error over training at the usual length, at the end at all."""
+        """One training per α and length; its error at every kept step at the usual length, else at the end."""
         found = []
         for fraction in settings.fractions:
             for length in settings.all_lengths():
@@ -168,8 +184,8 @@ class Need(Experiment[NeedSettings]):
             Claim(
                 "T-fig6.training-length",
                 "it is the training prompt whose length is required",
-                "training prompts may not be shorter when tests are long: length needed, tested on the same length − "
-                "tested on long prompts < 1 at every α, mean over seeds",
+                "length needed, tested on the same length − tested on long prompts < 1 at every α, mean over seeds: "
+                "long tests do not allow shorter training prompts",
                 judged(
                     together(*(over_seeds(_shorter, fraction=fraction) for fraction in settings.fractions)),
                     every_below,
@@ -179,7 +195,7 @@ class Need(Experiment[NeedSettings]):
         ]
 
     def table(self, rows: list[Row], settings: NeedSettings) -> list[dict[str, Any]]:
-        """A line an α and length."""
+        """One line per α and length."""
         lines = []
         for fraction in sorted(settings.fractions):
             for length in settings.all_lengths():
@@ -190,129 +206,101 @@ class Need(Experiment[NeedSettings]):
                     line[f"error, {test} length"] = "–" if p is None else p.short()
                 line["hinge loss, long"] = mean_text(rows, "hinge", test="long", **where)
                 needed = needed_steps(rows, settings, fraction) if length == settings.context_length else {}
-                line["iterations needed"] = _spread(list(needed.values()), len(needed))
+                line["iterations needed"] = spread(needed)
                 lines.append(line)
         return lines
 
-    def draw(self, rows: list[Row], settings: NeedSettings) -> Figure:
-        """Draw the three panels."""
-        with mpl.rc_context(style.RC):
-            figure = Figure(figsize=(12.0, 4.4), layout="constrained")
-            left, middle, right = figure.subplots(1, 3)
-            for panel in (left, middle, right):
-                style.grid(panel)
-            fractions = sorted(settings.fractions, reverse=True)
-            xs = [fraction ** (-2 / 3) for fraction in fractions]
-            needed = [needed_steps(rows, settings, fraction) for fraction in fractions]
-            style.curve(left, xs, needed, style.COLOURS["softmax-mlp"], "needed", linestyle="none")
-            means = [np.mean([v for v in found.values() if v is not None] or [np.nan]) for found in needed]
-            good = np.isfinite(means)
-            if good.sum() >= 2:
-                for name, power in POWERS.items():
-                    at = np.array(fractions) ** -power
-                    slope, start = np.polyfit(at[good], np.array(means)[good], 1)
-                    fine = np.linspace(min(fractions), max(fractions), 100)
-                    left.plot(fine ** (-2 / 3), start + slope * fine**-power, linewidth=1.0,
-                              color=style.INK if name == "2/3" else style.FAINT,
-                              linestyle="solid" if name == "2/3" else "dashed",
-                              label=f"linear in α^(−{name})")  # fmt: skip
-            left.set_xlabel("α^(−2/3)")
-            left.set_ylabel("iterations needed")
-            left.set_ylim(bottom=0)
-            left.set_title("A  iterations", fontweight="bold")
-            style.legend(left, loc="upper left")
-            lengths = settings.all_lengths()
-            for fraction, colour in zip(fractions, style.shades(len(fractions)), strict=True):
-                for test in TESTS:
-                    where = {"fraction": fraction, "test": test, "step": settings.steps}
-                    found = [errors(rows, **where, length=n) for n in lengths]
-                    label, beside = (f"α = {fraction:g}", {}) if test == "own" else ("", style.BESIDE)
-                    style.curve(middle, lengths, found, colour, label, **beside)
-            middle.axhline(SMALL, **style.DASHED)
-            middle.set_yscale("symlog", linthresh=SMALL)
-            middle.set_ylim(0, 1)
-            middle.set_xlabel("examples in a training prompt")
-            middle.set_ylabel("error after training")
-            middle.set_title("B  length of training prompts", fontweight="bold")
-            style.legend(middle, fontsize=8)
-            for test, colour in zip(TESTS, style.SERIES, strict=False):
-                found = [needed_length(rows, settings, fraction, test) for fraction in fractions]
-                style.curve(right, [1 / fraction for fraction in fractions], found, colour, TESTS[test])
-            fine = np.linspace(min(fractions), max(fractions), 100)
-            asked = [length_for(fraction, 2 * SMALL) for fraction in fine]  # where it lacks, half of the guesses err
-            right.plot(1 / fine, asked, **style.DASHED, label="lacking the query's pattern: 0.02")
-            right.set_xlabel("1/α")
-            right.set_ylabel("examples in a training prompt")
-            right.set_ylim(0, 1.4 * right.get_ylim()[1])
-            right.set_title("C  length needed", fontweight="bold")
-            style.legend(right, loc="upper left")
-            style.title(figure, self.id, self.title, rows, settings)
-            return figure
+    def chart(self, rows: list[Row], settings: NeedSettings) -> Figure:
+        """Three panels: iterations needed, error by length of training prompts, length needed."""
+        panels = [
+            _iterations_panel(rows, settings),
+            _errors_panel(rows, settings),
+            _lengths_panel(rows, settings),
+        ]
+        return Figure(panels, width=290)
+
+
+def _descending(settings: NeedSettings) -> list[float]:
+    return sorted(settings.fractions, reverse=True)
+
+
+def _iterations_panel(rows: list[Row], settings: NeedSettings) -> Panel:
+    """Iterations needed against α^(−2/3), and straight lines in two powers of α through their means."""
+    fractions = _descending(settings)
+    panel = Panel("A  iterations", x=Axis("α^(−2/3)", zero=False), y=Axis("iterations needed"))
+    needed = [needed_steps(rows, settings, fraction) for fraction in fractions]
+    panel.curve(ITERATIONS, [fraction ** (-2 / 3) for fraction in fractions], needed)
+    good = [[step for step in found.values() if step is not None] for found in needed]
+    means = {fraction: sum(steps) / len(steps) for fraction, steps in zip(fractions, good, strict=True) if steps}
+    if len(means) >= 2:
+        fine = np.linspace(min(fractions), max(fractions), 100).tolist()
+        for power, series in LAWS.items():
+            slope, start = straight_line([fraction**-power for fraction in means], list(means.values()))
+            panel.line(series, [a ** (-2 / 3) for a in fine], [start + slope * a**-power for a in fine])
+    return panel
+
+
+def _errors_panel(rows: list[Row], settings: NeedSettings) -> Panel:
+    """Error after training against the length of training prompts: one colour per α, dashed for long tests."""
+    fractions, lengths = _descending(settings), settings.all_lengths()
+    scale = Axis("error after training", domain=(0, 1), scale="symlog", linear_to=SMALL, ticks=(0, 0.01, 0.1, 1))
+    panel = Panel("B  length of training prompts", x=Axis("examples in a training prompt"), y=scale)
+    panel.rule(y=SMALL, dash=DASHED, ink=INK)
+    for fraction, colour in zip(fractions, shades(len(fractions), ordered=True), strict=True):
+        own = Series(f"α = {fraction:g}", colour)
+        for test, series in (("long", own.beside(f"{own.name}, {TESTS['long']}", legend=False)), ("own", own)):
+            where = {"fraction": fraction, "test": test, "step": settings.steps}
+            found = [errors(rows, **where, length=length) for length in lengths]
+            panel.curve(series, lengths, found, band=test == "own")
+    return panel
+
+
+def _lengths_panel(rows: list[Row], settings: NeedSettings) -> Panel:
+    """Length needed against 1/α, for both tests, and the length that chance asks for."""
+    fractions = _descending(settings)
+    panel = Panel("C  length needed", x=Axis("1/α", zero=False), y=Axis("examples in a training prompt"))
+    for test, series in NEEDED.items():
+        found = [needed_length(rows, settings, fraction, test) for fraction in fractions]
+        panel.curve(series, [1 / fraction for fraction in fractions], found)
+    fine = np.linspace(min(fractions), max(fractions), 100).tolist()
+    asked = [length_for(fraction, 2 * SMALL) for fraction in fine]  # half of the guesses are wrong
+    panel.line(LACKING, [1 / fraction for fraction in fine], asked)
+    return panel
 
 
 def needed_steps(rows: list[Row], settings: NeedSettings, fraction: float) -> BySeed:
-    """The step from which on a seed's error stays below the margin; None where it never does."""
+    """Return the step from which on each seed's error stays below the margin; None where it never does."""
     steps = settings.kept_steps()
     where = {"fraction": fraction, "length": settings.context_length, "test": "long"}
-    return _crossings(steps, [errors(rows, **where, step=step) for step in steps])
+    return crossings(steps, [errors(rows, **where, step=step) for step in steps], SMALL)
 
 
 def needed_length(rows: list[Row], settings: NeedSettings, fraction: float, test: str) -> BySeed:
-    """The length from which on a seed's error after training stays below the margin; None where it never does."""
+    """Return the length from which on each seed's error stays below the margin; None where it never does."""
     lengths = settings.all_lengths()
     where = {"fraction": fraction, "test": test, "step": settings.steps}
-    return _crossings(lengths, [errors(rows, **where, length=length) for length in lengths])
-
-
-def _crossings(places: Sequence[int], found: list[BySeed]) -> BySeed:
-    seeds = set.intersection(*map(set, found))
-    return {seed: crossing(places, [by_seed[seed] for by_seed in found]) for seed in sorted(seeds)}
-
-
-def crossing(places: Sequence[int], values: Sequence[float | None]) -> float | None:
-    """Where values go below the margin for good, interpolated on a logarithmic scale; None if they do not.
-
-    Errors fall about exponentially. An error of 0 is read as a tenth of the margin.
-    """
-    above = [i for i, value in enumerate(values) if value is None or value >= SMALL]
-    if not above:
-        return float(places[0])
-    last = above[-1]
-    if last + 1 == len(values):
-        return None
-    before, after = values[last], values[last + 1]
-    if before is None or after is None:
-        return None
-    high, low = math.log(before / SMALL), math.log(max(after / SMALL, 0.1))
-    return places[last] + (places[last + 1] - places[last]) * high / (high - low)
-
-
-def straightness(xs: list[float], ys: list[float]) -> float:
-    """R² of the straight line through the points; 0 where all are at one height."""
-    slope, start = np.polyfit(xs, ys, 1)
-    rest, total = np.var(np.array(ys) - start - slope * np.array(xs)), np.var(ys)
-    return float(1.0 - rest / total) if total > 0 else 0.0
+    return crossings(lengths, [errors(rows, **where, length=length) for length in lengths], SMALL)
 
 
 def _fits(rows: list[Row], settings: NeedSettings, power: float) -> BySeed:
-    """Each seed's R² of needed iterations against α^−power; None where it diverged or some α never trained."""
+    """Return each seed's R² of needed iterations against α^−power; None where some α never trained."""
     needed = {fraction: needed_steps(rows, settings, fraction) for fraction in settings.fractions}
-    return _over_fractions(needed, lambda xs, ys: straightness([x**-power for x in xs], ys))
+    return fit_per_seed(needed, lambda xs, ys: straightness([x**-power for x in xs], ys))
 
 
 def _exponents(rows: list[Row], settings: NeedSettings) -> BySeed:
-    """Each seed's exponent −d log(iterations) / d log(α)."""
+    """Return each seed's exponent −d log(iterations) / d log(α)."""
     needed = {fraction: needed_steps(rows, settings, fraction) for fraction in settings.fractions}
-    return _over_fractions(needed, lambda xs, ys: float(-np.polyfit(np.log(xs), np.log(ys), 1)[0]))
+    return fit_per_seed(needed, lambda xs, ys: -exponent(xs, ys))
 
 
 def _straighter(rows: list[Row], settings: NeedSettings) -> BySeed:
-    """Each seed's R² against α^(−2/3) − R² against 1/α."""
+    """Return each seed's R² against α^(−2/3) − R² against 1/α."""
     return difference(_fits(rows, settings, 2 / 3), _fits(rows, settings, 1.0))
 
 
 def _shorter(rows: list[Row], settings: NeedSettings, fraction: float) -> BySeed:
-    """By how much shorter training prompts may be when tests are long."""
+    """Return by how much shorter each seed's training prompts may be if tests are long."""
     if len(settings.all_lengths()) < FEWEST:
         return {}
     own, long = (needed_length(rows, settings, fraction, test) for test in TESTS)
@@ -323,23 +311,4 @@ def _length_fits(rows: list[Row], settings: NeedSettings, test: str) -> BySeed:
     if len(settings.all_lengths()) < FEWEST:
         return {}
     needed = {fraction: needed_length(rows, settings, fraction, test) for fraction in settings.fractions}
-    return _over_fractions(needed, lambda xs, ys: straightness([1 / x for x in xs], ys))
-
-
-def _over_fractions(needed: dict[float, BySeed], fit: Callable[[list[float], list[float]], float]) -> BySeed:
-    """Fit each seed's points; None where one of them is missing."""
-    answer: BySeed = {}
-    if len(needed) < FEWEST:
-        return answer
-    for seed in sorted(set.intersection(*map(set, needed.values()))):
-        ys = [y for by_seed in needed.values() if (y := by_seed[seed]) is not None]
-        answer[seed] = fit(list(needed), ys) if len(ys) == len(needed) else None
-    return answer
-
-
-def _spread(values: list[float | None], seeds: int) -> str:
-    good = [value for value in values if value is not None]
-    if not good:
-        return "never" if seeds else ""
-    missing = f", {seeds - len(good)} never" if len(good) < seeds else ""
-    return f"{np.mean(good):.0f} ({min(good):.0f} to {max(good):.0f}{missing})"
+    return fit_per_seed(needed, lambda xs, ys: straightness([1 / x for x in xs], ys))
