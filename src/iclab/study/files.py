@@ -1,0 +1,75 @@
+"""The files of an outcome: the figure, the table as CSV and LaTeX, all numbers as Parquet, the verdicts as JSON."""
+
+from __future__ import annotations
+
+import csv
+import json
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from iclab.config import InputError
+from iclab.probes import Row
+
+if TYPE_CHECKING:
+    from iclab.study.outcome import Outcome
+
+
+def write(outcome: Outcome, out: Path) -> Path:
+    """Write all files of an outcome into its folder below ``out``; return the picture to open."""
+    folder, id_ = out / outcome.folder, outcome.experiment.id
+    about = {"settings": outcome.settings.model_dump(mode="json"), "claims": outcome.claims}
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        for kind, content in outcome.figure.files().items():
+            (folder / f"{id_}.{kind}").write_bytes(content)
+        _write_csv(folder / "table.csv", outcome.table)
+        (folder / "table.tex").write_text(latex(outcome.table, f"{id_}: {outcome.experiment.title}"), "utf-8")
+        pq.write_table(_arrow(outcome.rows), folder / "rows.parquet")
+        (folder / "claims.json").write_text(json.dumps(about, indent=1, ensure_ascii=False) + "\n", "utf-8")
+    except OSError as error:
+        raise InputError(f"out = {out}: cannot be written ({error.strerror})") from None
+    return folder / f"{id_}.png"
+
+
+def _arrow(rows: list[Row]) -> pa.Table:
+    """Return rows as a table; a column of mixed types becomes text."""
+    columns = {}
+    for name in dict.fromkeys(name for row in rows for name in row):
+        values = [row.get(name) for row in rows]
+        try:
+            columns[name] = pa.array(values)
+        except (pa.ArrowInvalid, pa.ArrowTypeError):
+            columns[name] = pa.array([None if value is None else str(value) for value in values])
+    return pa.table(columns)
+
+
+def _write_csv(path: Path, lines: list[dict[str, Any]]) -> None:
+    with path.open("w", newline="", encoding="utf-8") as file:
+        writer = csv.DictWriter(file, list(dict.fromkeys(name for line in lines for name in line)))
+        writer.writeheader()
+        writer.writerows(lines)
+
+
+_SPECIAL = {c: f"\\{c}" for c in "&%$#_{}"} | {"~": r"\textasciitilde{}", "^": r"\textasciicircum{}"}
+_SPECIAL |= {"\\": r"\textbackslash{}", "−": "$-$", "±": r"$\pm$", "–": "--", "≥": r"$\geq$", "≤": r"$\leq$"}
+_SPECIAL |= {"α": r"$\alpha$", "κ": r"$\kappa$", "τ": r"$\tau$", "λ": r"$\lambda$", "‖": r"$\|$", "√": r"$\surd$"}
+_SPECIAL |= {"µ": r"$\mu$", "ν": r"$\nu$", "δ": r"$\delta$", "η": r"$\eta$", "°": r"$^\circ$", "×": r"$\times$"}
+
+
+def latex(lines: list[dict[str, Any]], caption: str) -> str:
+    """Return a table for a paper: plain LaTeX with booktabs."""
+
+    def tell(value: Any) -> str:
+        return "".join(_SPECIAL.get(character, character) for character in str(value))
+
+    columns = list(lines[0])
+    body = "".join(" & ".join(tell(line[name]) for name in columns) + " \\\\\n" for line in lines)
+    return (
+        "\\begin{table}\n\\centering\n"
+        f"\\begin{{tabular}}{{{'l' * len(columns)}}}\n\\toprule\n"
+        + " & ".join(map(tell, columns))
+        + f" \\\\\n\\midrule\n{body}\\bottomrule\n\\end{{tabular}}\n\\caption{{{tell(caption)}}}\n\\end{{table}}\n"
+    )
