@@ -1,17 +1,22 @@
-# make reproduce   the environment, then the quick edition of every experiment
-# make test        the environment if need be, then style, types and all tests
+# make reproduce   make the environment, then run the quick edition of every experiment
+# make test        style, types and all tests (about 6 minutes on two cores)
+# make test-fast   the tests of the daily loop (below one minute on two cores)
+# make lint        style and types alone
 # make .venv       the environment alone
 
 PYTHON ?= python3
 BIN := .venv/bin
 
-.PHONY: reproduce test lint
+.PHONY: reproduce test test-fast lint
 
 reproduce: .venv
 	$(BIN)/iclab reproduce --quick
 
 test: .venv lint
-	$(BIN)/pytest
+	$(BIN)/pytest -n auto
+
+test-fast: .venv
+	$(BIN)/pytest -n auto -m "not slow"
 
 lint: .venv
 	$(BIN)/ruff check .

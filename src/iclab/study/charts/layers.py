@@ -39,7 +39,7 @@ def symbol(mark: str) -> str:
     return "M-0.7,-0.7L0.7,0.7M0.7,-0.7L-0.7,0.7" if mark == "cross" else mark or "circle"
 
 
-def _layer(records: Records, mark: dict[str, Any], encoding: dict[str, Channel], *, hides: bool = True) -> Layer:
+def _layer(records: Records, mark: dict[str, Any], encoding: dict[str, Any], *, hides: bool = True) -> Layer:
     data = {"data": {"values": [_rounded(record) for record in records]}}
     return {**data, **({"transform": [SHOWN]} if hides else {}), "mark": mark, "encoding": encoding}
 
@@ -75,7 +75,7 @@ def cells(records: Records, looks: Looks, x: Channel, y: Channel) -> list[Layer]
     if not records:
         return []
     tips = [_tip("y", "claim"), _tip("x", "setting"), _tip("series", "verdict")]
-    place = {"x": x, "y": y, "tooltip": tips}
+    place: dict[str, Any] = {"x": x, "y": y, "tooltip": tips}
     sign = {"type": "text", "fontSize": 10, "fontWeight": "bold", "color": PAPER}
     return [
         _layer(records, {"type": "rect"}, place | {"color": looks.by("colour")}, hides=False),
@@ -117,7 +117,7 @@ def points(records: Records, looks: Looks, x: Channel, y: Channel) -> list[Layer
         full = "hollow" if record["hollow"] else "full"
         unseen = record.get("unseen") or not marked[record["series"]]
         groups["unseen" if unseen else "faint" if record["faint"] else full].append(record)
-    styles = {
+    styles: dict[str, dict[str, Any]] = {
         "unseen": {"opacity": 0},
         "faint": {"opacity": 0.3, "strokeWidth": 0},
         "full": {"opacity": 1, "strokeWidth": 1.3},

@@ -56,11 +56,13 @@ class Series:
 
     def beside(self, name: str, dash: tuple[float, ...] = DASHED, **changes: Any) -> Series:
         """Return the look of a curve that accompanies this one: same colour, dashed, without marks."""
-        return replace(self, **{"name": name, "dash": dash, "mark": "", "width": 1.3} | changes)
+        look: dict[str, Any] = {"name": name, "dash": dash, "mark": "", "width": 1.3}
+        return replace(self, **look | changes)
 
     def marks_only(self, **changes: Any) -> Series:
         """Return the same without a line."""
-        return replace(self, **{"line": False} | changes)
+        look: dict[str, Any] = {"line": False}
+        return replace(self, **look | changes)
 
 
 def shaded(name: str, colour: str, shade: float = 0.2) -> Series:
@@ -70,7 +72,8 @@ def shaded(name: str, colour: str, shade: float = 0.2) -> Series:
 
 def reference(name: str, dash: tuple[float, ...] = DASHED, colour: str = INK, **changes: Any) -> Series:
     """Return the look of a line to compare with: a vote, a floor, a law."""
-    return Series(name, colour, **{"dash": dash, "mark": "", "width": 1.1} | changes)
+    look: dict[str, Any] = {"dash": dash, "mark": "", "width": 1.1}
+    return Series(name, colour, **look | changes)
 
 
 PRINTED = Series("the paper", INK, mark="diamond", line=False, hollow=True, size=60.0)
