@@ -14,15 +14,15 @@ from iclab.cli.parser import parser
 def main(arguments: list[str] | None = None) -> int:
     """Run the command line; return the exit code."""
     options = parser().parse_args(arguments)
-    warnings.showwarning = _show_warning
+    warnings.showwarning = _print_warning
     signal.signal(signal.SIGTERM, signal.default_int_handler)
     from pydantic import ValidationError  # imported late, so that --help is quick
 
-    from iclab.cli import commands
+    from iclab.cli.commands import COMMANDS
     from iclab.config import InputError, explain
 
     try:
-        commands.COMMANDS[options.command](options)
+        COMMANDS[options.command](options)
     except ValidationError as error:
         return _refuse(explain(error))
     except InputError as error:
@@ -30,7 +30,7 @@ def main(arguments: list[str] | None = None) -> int:
     except KeyboardInterrupt:
         print("iclab: stopped; finished cells are kept, run the same command again to continue", file=sys.stderr)
         return 130
-    except BrokenPipeError:
+    except BrokenPipeError:  # the reader of standard output, such as `head`, has left
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
     return 0
 
@@ -40,5 +40,5 @@ def _refuse(message: str) -> int:
     return 2
 
 
-def _show_warning(message: Warning | str, *rest: Any, **more: Any) -> None:
+def _print_warning(message: Warning | str, *rest: Any, **more: Any) -> None:
     print(f"iclab: warning: {message}", file=sys.stderr)

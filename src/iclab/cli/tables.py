@@ -26,17 +26,20 @@ def _table(*columns: str, title: str | None = None) -> Table:
     return table
 
 
-def print_experiments(listed: list[dict[str, Any]], brief: bool = False) -> None:
-    """List experiments with claims and settings, or in brief."""
+def print_experiment_list(listed: list[dict[str, Any]]) -> None:
+    """Print one line per experiment."""
     console = _console()
-    if brief:
-        table = _table("id", "what", "claims")
-        for experiment in listed:
-            table.add_row(experiment["id"], experiment["title"], str(len(experiment["claims"])))
-        console.print(table)
-        console.print()
-        console.print("iclab experiments ID: what it claims, and its settings; iclab run ID: run it", style="dim")
-        return
+    table = _table("id", "title", "claims")
+    for experiment in listed:
+        table.add_row(experiment["id"], experiment["title"], str(len(experiment["claims"])))
+    console.print(table)
+    console.print()
+    console.print("iclab experiments ID shows its claims and settings; iclab run ID runs it", style="dim")
+
+
+def print_experiments(listed: list[dict[str, Any]]) -> None:
+    """Print experiments with their claims and settings."""
+    console = _console()
     for experiment in listed:
         console.print(Text(f"{experiment['id']}  {experiment['title']}", style="bold"))
         console.print(Text(experiment["paper"]))
@@ -57,7 +60,7 @@ def print_experiments(listed: list[dict[str, Any]], brief: bool = False) -> None
 
 
 def print_outcome(outcome: Outcome) -> None:
-    """Print an experiment's table, and how to read it."""
+    """Print the table of an experiment, and what its numbers are."""
     console = _console()
     lines = outcome.table
     table = _table(*lines[0], title=f"{outcome.experiment.id}: {outcome.experiment.title}")
@@ -77,7 +80,7 @@ def print_outcome(outcome: Outcome) -> None:
 
 
 def print_verdicts(claims: list[dict[str, Any]]) -> None:
-    """Print a line a claim."""
+    """Print one line per claim."""
     from iclab.study.claims import in_figures
 
     console = _console()
@@ -107,7 +110,7 @@ def print_training(result: dict[str, Any]) -> None:
                 console.print("every seed diverged: try a smaller --step-size")
             continue
         console.print()
-        console.print(f"{entry['probe']}, {entry['test']}: mean over seeds, from the lowest to the highest")
+        console.print(f"{entry['probe']}, {entry['test']}: mean over seeds (lowest to highest)")
         console.print({"attention": _attention, "gates": _gates}.get(entry["probe"], _any_rows)(entry["rows"]))
     if result["weights"]:
         console.print(f"weights in {result['weights']}")
@@ -139,7 +142,7 @@ def _gates(rows: list[dict[str, Any]]) -> Table:
 
 
 def _any_rows(rows: list[dict[str, Any]]) -> Table:
-    """Rows of any probe: a line for each combination of what is not a measured number."""
+    """Tabulate the rows of any probe: one line per combination of columns that are not measured numbers."""
     known = [row for row in rows if not row["diverged"]]
     names = [name for name in (known[0] if known else {}) if name not in ("seed", "neuron", "diverged")]
     keys = [name for name in names if name == "sign" or isinstance(known[0][name], str)]
@@ -158,9 +161,9 @@ def _by_layer(rows: list[dict[str, Any]]) -> list[tuple[int, list[dict[str, Any]
 def print_bench(result: dict[str, Any]) -> None:
     """Print what `iclab bench` measured."""
     console = _console()
-    table = _table("what", "model", "seeds", "threads", "drawing prompts", "M prompts/s")
+    table = _table("what", "model", "seeds", "threads", "drawing prompts", "million prompts/s")
     for row in result["rows"]:
-        drawing = "included" if row["drawing"] else "left out"
+        drawing = "included" if row["drawing"] else "not included"
         rate = f"{row['prompts_per_second'] / 1e6:.3f}"
         table.add_row(row["name"], row["model"], str(row["seeds"]), str(row["threads"]), drawing, rate)
     console.print(table)
@@ -185,7 +188,7 @@ def print_bench(result: dict[str, Any]) -> None:
     console.print(f"peak memory {low} at {memory['steps'][0]} steps, {high} at {memory['steps'][1]}")
     console.print()
     columns = result["nanoseconds_per_prompt"]
-    table = _table("nanoseconds a prompt, one thread", *columns)
+    table = _table("nanoseconds per prompt, one thread", *columns)
     for stage in next(iter(columns.values())):
         table.add_row(stage, *(f"{column[stage]:.0f}" for column in columns.values()))
     console.print(table)

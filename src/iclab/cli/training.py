@@ -1,44 +1,49 @@
-"""``iclab train``: one training of a person's own, described by flags or a TOML file, run in the lab like any other."""
+"""``iclab train``: a training described by flags or a TOML file, run like the cells of an experiment."""
 
 from __future__ import annotations
 
+import argparse
 import time
+import tomllib
 import warnings
+from itertools import chain
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
 from pydantic import Field
 
-from iclab.config import Config
+from iclab.cli.parser import PROMPT_FLAGS, RECIPE_FLAGS
+from iclab.cli.values import read_pairs, read_value
+from iclab.config import Config, InputError
 from iclab.engines import Engine, Recipe, Trained, Training, warn_beyond_theory
 from iclab.lab import MeasurementCell, Store, TrainingCell, run
 from iclab.models import Model
-from iclab.probes import Proportion, Pruning
+from iclab.probes import Proportion, Pruning, Row
 from iclab.prompts import Prompts
 
 
 class Request(Config):
-    """What to train, and what to test it on."""
+    """What to train, and on what to test it."""
 
     model: Model
     prompts: Prompts = Prompts()
     recipe: Recipe = Recipe()
     test: dict[str, Prompts] = {}
-    """Test distributions by name; none means the training prompts themselves."""
+    """Test prompts by name; by default the training prompts."""
     seeds: Annotated[int, Field(ge=1)] = 8
     test_prompts: Annotated[int, Field(ge=1)] = 10_000
     probes: Annotated[tuple[str, ...], Field(min_length=1)] = ("error",)
     pruning: Pruning | None = None
-    """Neurons taken out before measuring."""
+    """Neurons to remove before measuring."""
     engine: Engine = "auto"
     dtype: Literal["float32", "float64"] = "float32"
     basis_seed: Annotated[int | None, Field(ge=0, lt=2**32)] = None
 
     @classmethod
     def read(cls, data: dict[str, Any], changes: dict[str, Any]) -> Request:
-        """Validate a file's data with changes such as ``{"prompts.outliers.scale": 2.0}`` on top.
+        """Validate the data of a file with changes on top, such as ``{"prompts.outliers.scale": 2.0}``.
 
-        A test starts from the training prompts and changes what it names.
+        A test has the training prompts, but for the keys it names.
         """
         merged = _deep_copy(data)
         for key, value in changes.items():
@@ -52,13 +57,13 @@ class Request(Config):
             merged["test"] = tests
         request = cls.model_validate(merged)
         for name, prompts in {"prompts": request.prompts, **request.test}.items():
-            told = prompts.outliers.model_fields_set
-            if told and not told & {"fraction", "count"}:
+            given = prompts.outliers.model_fields_set
+            if given and not given & {"fraction", "count"}:
                 warnings.warn(f"{name}: outliers are described, but neither fraction nor count is given", stacklevel=2)
         return request
 
     def training(self) -> Training:
-        """Return the training this asks for."""
+        """Return the description of the training."""
         return Training(
             model=self.model,
             prompts=self.prompts,
@@ -69,7 +74,31 @@ class Request(Config):
         )
 
 
-def carry_out(request: Request, store: Store, workers: int, save: Path | None) -> dict[str, Any]:
+def read_request(options: argparse.Namespace) -> Request:
+    """Return what the options of ``iclab train`` ask for: its file, then flags, then ``--set`` override each other."""
+    given = {name: value for name, value in vars(options).items() if value is not None}
+    changes: dict[str, Any] = {
+        name: given[name] for name in ("model", "seeds", "engine", "dtype", "test_prompts") if name in given
+    }
+    if "probe" in given:
+        changes["probes"] = given["probe"]
+    for flag, (key, _) in PROMPT_FLAGS.items():
+        name = flag.replace("-", "_")
+        if name in given:
+            changes[f"prompts.{key}"] = read_value(given[name])
+        if f"test_{name}" in given:
+            changes[f"test.test.{key}"] = read_value(given[f"test_{name}"])
+    for flag, (key, _) in RECIPE_FLAGS.items():
+        if (name := flag.replace("-", "_")) in given:
+            changes[f"recipe.{key}"] = read_value(given[name])
+    changes |= read_pairs(options.set)
+    data = _read_toml(Path(options.file)) if options.file else {}
+    if "model" not in data | changes:
+        raise InputError("model: say which one with --model, such as --model mamba")
+    return Request.read(data, changes)
+
+
+def train_and_measure(request: Request, store: Store, workers: int, save: Path | None) -> dict[str, Any]:
     """Train and measure what is missing from the store; return rows and summaries as plain data."""
     started = time.perf_counter()
     training = request.training()
@@ -86,25 +115,12 @@ def carry_out(request: Request, store: Store, workers: int, save: Path | None) -
         for name, prompts in tests.items()
         for probe in request.probes
     }
-    run(
-        [cell for listed in cells.values() for cell in listed],
-        store,
-        workers=workers,
-        title=training.model.label,
-    )
+    run(chain.from_iterable(cells.values()), store, workers=workers, title=training.model.label)
     measured = []
     for (name, probe), listed in cells.items():
         rows = [row for cell in listed for row in store.load_rows(cell) if row["seed"] < request.seeds]
-        entry: dict[str, Any] = {"test": name, "probe": probe, "rows": rows}
-        if probe in ("error", "vote", "attended"):
-            p = Proportion.of([row.get("error") for row in rows], request.test_prompts)
-            entry |= {
-                "error": p.mean,
-                "seed_interval": [p.seed_interval.low, p.seed_interval.high],
-                "prompt_interval": [p.prompt_interval.low, p.prompt_interval.high],
-                "diverged": p.diverged,
-            }
-        measured.append(entry)
+        entry = {"test": name, "probe": probe, "rows": rows}
+        measured.append(entry | (_summary(rows, request.test_prompts) if probe in SUMMARISED else {}))
     if save is not None:
         whole = Trained.join([store.load_training(cell) for cell in trainings])
         whole.select(tuple(range(request.seeds))).save(save)
@@ -119,11 +135,33 @@ def carry_out(request: Request, store: Store, workers: int, save: Path | None) -
     }
 
 
+SUMMARISED = ("error", "vote", "attended")
+"""Probes whose rows have an error, to be averaged over seeds."""
+
+
+def _summary(rows: list[Row], prompts: int) -> dict[str, Any]:
+    error = Proportion.of([row.get("error") for row in rows], prompts)
+    return {
+        "error": error.mean,
+        "seed_interval": [error.seed_interval.low, error.seed_interval.high],
+        "prompt_interval": [error.prompt_interval.low, error.prompt_interval.high],
+        "diverged": error.diverged,
+    }
+
+
+def _read_toml(path: Path) -> dict[str, Any]:
+    try:
+        return tomllib.loads(path.read_text("utf-8"))
+    except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
+        raise InputError(f"{path}: cannot be read ({error})") from None
+
+
 def _deep_copy(value: Any) -> Any:
     return {key: _deep_copy(item) for key, item in value.items()} if isinstance(value, dict) else value
 
 
 def _put(tree: dict[str, Any], path: list[str], value: Any) -> None:
+    """Set a value in nested dictionaries; ``model.options.…`` works where the model is given by name only."""
     for part in path[:-1]:
         below = tree.get(part)
         if not isinstance(below, dict):
@@ -133,7 +171,7 @@ def _put(tree: dict[str, Any], path: list[str], value: Any) -> None:
 
 
 def _overlay(base: Any, change: Any) -> Any:
-    """Lay a test's changes over the training prompts; a count of outliers replaces a fraction, and the reverse."""
+    """Return the training prompts with the changes of a test; a count of outliers replaces a fraction or vice versa."""
     if not isinstance(base, dict) or not isinstance(change, dict):
         return change
     out = dict(base)

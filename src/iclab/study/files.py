@@ -31,7 +31,7 @@ def write(outcome: Outcome, out: Path) -> Path:
         (folder / "claims.json").write_text(json.dumps(about, indent=1, ensure_ascii=False) + "\n", "utf-8")
     except OSError as error:
         raise InputError(f"out = {out}: cannot be written ({error.strerror})") from None
-    return folder / f"{id_}.png"
+    return outcome.picture(out)
 
 
 def _arrow(rows: list[Row]) -> pa.Table:

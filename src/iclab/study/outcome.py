@@ -49,7 +49,7 @@ class Outcome:
 
     @cached_property
     def figure(self) -> Figure:
-        """The figure, headed by its title, how much was run, and settings that are not iclab's own choice."""
+        """The figure, headed by its title, how much was run, and settings that differ from the defaults."""
         seeds, changed = len({row["seed"] for row in self.rows}), self.settings.unusual()
         run = f"{seeds} seeds, {self.settings.test_prompts:,} prompts each"
         heading = (f"{self.experiment.id}: {self.experiment.title}", run, *([f"with {changed}"] if changed else []))
@@ -60,6 +60,10 @@ class Outcome:
         """The name of its folder: the id of the experiment, with a suffix unless this is the full edition."""
         ends = {"full": "", "quick": "-quick", "other": f"-{self.settings.digest()[:6]}"}
         return f"{self.experiment.id}{ends[self.settings.edition_name]}"
+
+    def picture(self, out: Path) -> Path:
+        """Return where `write` puts the picture to open."""
+        return out / self.folder / f"{self.experiment.id}.png"
 
     def write(self, out: Path) -> Path:
         """Write figure, table, rows and verdicts below ``out``; return the picture to open."""

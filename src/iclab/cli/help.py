@@ -1,0 +1,83 @@
+"""The help texts of the command line: what each command is for, with examples."""
+
+DESCRIPTION = """\
+A laboratory for in-context learning: train many seeds of small models on synthetic prompts, corrupt the
+examples, look inside, and compare the measurements with the papers and their theorems."""
+
+EXAMPLES = """\
+examples:
+  iclab reproduce --quick             run everything in about ten minutes, with verdicts and a report
+  iclab experiments                   list the experiments
+  iclab experiments M-tab1            show what the paper claims, and the settings iclab had to choose
+  iclab run M-fig2                    run one figure, 16 seeds
+  iclab run M-fig2 --set test_outlier_scale=2 --set train_tasks=ring:1
+                                      run it with other settings
+  iclab show M-fig2                   draw it again from the store, without training
+  iclab report                        write one page about everything in the store
+  iclab train --model mamba --tasks ring:3 --outlier-fraction 0.6 \\
+              --test-outlier-fraction 0.7 --test-outlier-labels flip
+
+Finished work is kept in a store (--store, else $ICLAB_STORE, else results/store) and never computed twice.
+After Ctrl-C, run the same command again to continue."""
+
+EXPERIMENTS = """\
+examples:
+  iclab experiments                 list all experiments
+  iclab experiments M-tab1          show its claims and its settings: the paper's, and those iclab chose
+  iclab experiments --json | python -m json.tool"""
+
+RUN = """\
+examples:
+  iclab run M-fig2 --quick                    8 seeds, fewer points
+  iclab run M-fig2 --seeds 24 --workers 4     more seeds; seeds in the store are not trained again
+  iclab run M-fig2 --set counting=exact       exactly α·l outliers in each prompt
+  iclab run M-fig2 --set 'models=["mamba","linear","softmax"]'
+  iclab run M-tab1 M-tab3 M-cq-training       several at once; what they share is trained once
+  iclab run M-tab1 --set step_sizes.deep-mamba=0.1
+  iclab run M-fig2 --set 'models=["mamba","my_package.my_module:Mine"]' --set step_sizes.my_package.my_module:Mine=0.3
+  iclab run M-fig2 --json > fig2.json         rows and verdicts for a program
+
+`iclab experiments ID` lists the settings that --set accepts."""
+
+REPRODUCE = """\
+examples:
+  iclab reproduce --quick           8 seeds, fewer points: about ten minutes
+  iclab reproduce                   the full edition, 16 seeds: five hours on two cores, three of them for
+                                    sensitivity; after Ctrl-C, run it again to continue"""
+
+REPORT = """\
+examples:
+  iclab report                      write results/index.html, and every figure, table and number as files
+  iclab report --store elsewhere --out pages"""
+
+SHOW = """\
+examples:
+  iclab show M-fig2
+  iclab show M-fig2 --quick --out elsewhere
+  iclab show M-fig2 --set counting=exact    show what was run with that setting"""
+
+TRAIN = """\
+examples:
+  iclab train --model linear --step-size 0.05 --steps 500 --seeds 8
+  iclab train --model my_package.my_module:MyAttention --optimizer adam --step-size 0.01
+  iclab train my_training.toml --seeds 16 --json
+  iclab train --model mamba --outlier-fraction 0.6 --probe gates --set recipe.clip=1.0
+  iclab train --model softmax-mlp --tasks ring:1 --label-dimension 30 --steps 600 --set pruning.rate=0.3
+  iclab train --model classical --set model.options.learner=3-nn --steps 0 --relevant-fraction 0.8
+
+A TOML file can say the same and more; --set accepts any of its keys:
+  model = "mamba"
+  seeds = 16
+  [prompts]
+  tasks = "ring:3"                  # all, ring:U, unseen:ring:U, or pairs such as 0-1,1-2,2-0
+  outliers = {fraction = 0.6, scale = 2.0}
+  [recipe]
+  step_size = 1.0
+  [test.flipped]                    # the training prompts, with these changes
+  tasks = "all"
+  outliers = {fraction = 0.7, scale = 6.0, labels = "flip", patterns = "paper"}"""
+
+BENCH = """\
+examples:
+  iclab bench                       takes some minutes; close other programs
+  iclab bench --threads 1 --json"""
