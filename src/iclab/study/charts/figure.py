@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
@@ -64,7 +65,7 @@ class Figure:
         """Draw it as files of every kind."""
         import vl_convert
 
-        svg = vl_convert.vegalite_to_svg(self.spec())
+        svg = _renumbered(vl_convert.vegalite_to_svg(self.spec()))
         png, pdf = vl_convert.svg_to_png(svg, scale=FINER), vl_convert.svg_to_pdf(svg)
         return dict(zip(KINDS, (svg.encode(), png, pdf), strict=True))
 
@@ -81,6 +82,12 @@ _APART = {"resolve": {"scale": dict.fromkeys(_LOOKS, "independent")}}
 def _whole(spec: dict[str, Any]) -> dict[str, Any]:
     schema = "https://vega.github.io/schema/vega-lite/v6.json"
     return {"$schema": schema, "params": [{"name": "hidden", "value": []}], **_APART, **spec}
+
+
+def _renumbered(svg: str) -> str:
+    """Number clip paths from 0: Vega goes on counting from one drawing to the next."""
+    names = list(dict.fromkeys(re.findall(r'id="(clip\d+)"', svg)))
+    return re.sub(r"\bclip\d+\b", lambda found: f"clip{names.index(found[0])}", svg)
 
 
 def _legend(legend: Sequence[Series], across: int) -> dict[str, Any]:

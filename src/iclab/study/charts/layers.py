@@ -24,7 +24,7 @@ class Looks:
     def by(self, attribute: str) -> Channel:
         """Map the names of series to one of their attributes."""
         looks = [_as_range(getattr(series, attribute)) for series in self.series]
-        scale = {"domain": [series.name for series in self.series], "range": looks}
+        scale = {"type": "ordinal", "domain": [series.name for series in self.series], "range": looks}
         return {"field": "series", "type": "nominal", "scale": scale, "legend": None}
 
 

@@ -6,6 +6,7 @@ import json
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import Any, Literal
 
 from iclab.study.charts import layers
@@ -43,7 +44,7 @@ class Axis:
         if self.ticks is not None:
             axis["values"] = list(self.ticks)
         if isinstance(self.ticks, Mapping):
-            named = {f"{place:g}": text for place, text in self.ticks.items()}
+            named = {f"{place:g}".replace("-", "−"): text for place, text in self.ticks.items()}  # as Vega writes minus
             axis["labelExpr"] = f"({json.dumps(named)})[format(datum.value, '~g')]"
         elif self.scale == "symlog":
             axis["format"] = "~g"
@@ -158,7 +159,7 @@ class Panel:
     def bars(self, series: Series, edges: Sequence[float], heights: Sequence[float]) -> None:
         """Draw bars between neighbouring edges."""
         self._know(series)
-        for left, right, height in zip(edges, edges[1:], heights, strict=True):
+        for (left, right), height in zip(pairwise(edges), heights, strict=True):
             self._bars.append({"series": series.name, "x": left, "x2": right, "y": height})
 
     def cell(self, series: Series, x: str, y: str, mark: str = "") -> None:
