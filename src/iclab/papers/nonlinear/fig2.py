@@ -1,4 +1,4 @@
-"""T-fig2: what happens inside T's Transformer while it trains: keys and queries, attention, neurons."""
+"""T-fig2: what happens inside T's Transformer in training: keys and queries, attention, neurons."""
 
 from __future__ import annotations
 
@@ -6,15 +6,12 @@ import math
 from functools import partial
 from typing import Annotated, Any, Self
 
-import matplotlib as mpl
-from matplotlib.axes import Axes
-from matplotlib.figure import Figure
 from pydantic import Field
 
 from iclab.papers.nonlinear.neurons import by_seed, groups_of, large_share
 from iclab.papers.nonlinear.settings import LARGEST_SUM, NonlinearPaper
 from iclab.probes import LARGE, Row
-from iclab.study import style
+from iclab.study.charts import PALETTE, SPARE, Axis, Figure, Panel, Series
 from iclab.study.claims import BySeed, Claim, every_above, every_below, every_within, judged, mean_point
 from iclab.study.experiment import Condition, Experiment, in_groups
 from iclab.study.rows import difference, lost, mean_text, values
@@ -29,14 +26,24 @@ ANGLE = 10.0
 NAMES = {"query": "W_Q p_query", "key": "W_K p_i"}
 ATTENDED = {"same": "the query's pattern", "other": "other patterns"}
 DOMAINS = {"out": "out of domain", "in": "in domain"}
+LOOKS = {
+    "query": Series("W_Q p_query, along its pattern", PALETTE[0], width=3.4, size=70.0),
+    "key": Series("W_K p_i, along its pattern", PALETTE[1], width=1.2, size=16.0),
+}
+"""Keys are drawn over queries, which they resemble."""
+NONE_LEFT = "diverged or have none"
+SIGNS = {
+    1.0: Series("neurons with a > 0", SPARE[0], size=14.0, width=1.0),
+    -1.0: Series("neurons with a < 0", PALETTE[4], size=14.0, width=1.0),
+}
 
 
 class MechanismSettings(NonlinearPaper):
-    """T-fig2."""
+    """Settings of T-fig2."""
 
     test_prompts: Annotated[int, Field(ge=1), Chosen("for each seed and step", grid=True)] = 2_000
     shown: Annotated[
-        int, Field(ge=1), Chosen("neurons of each sign drawn as lines: the first ones of seed 0; the paper draws 5")
+        int, Field(ge=1), Chosen("neurons of each sign drawn as lines: the first of seed 0; the paper draws 5")
     ] = 5
 
     def quick(self) -> Self:
@@ -45,7 +52,7 @@ class MechanismSettings(NonlinearPaper):
 
     @property
     def small(self) -> float:
-        """Theorem 3.7: rows of W_O W_V outside L are no longer than 1/√M2."""
+        """Theorem 3.7: the bound 1/√M2 on rows of W_O W_V outside L."""
         return 1.0 / math.sqrt(self.irrelevant)
 
 
@@ -55,20 +62,21 @@ class Mechanism(Experiment[MechanismSettings]):
     id = "T-fig2"
     title = "What the one-layer Transformer learns"
     paper = (
-        "Norms of W_Q p and W_K p grow and come to lie along p's own relevant pattern; attention concentrates on "
-        "examples with the query's pattern; neurons turn to the mean pattern and to ±q, but for some of them."
+        "W_Q p and W_K p grow and turn to the relevant pattern of p; attention concentrates on examples with the "
+        "query's pattern; most neurons turn to the mean pattern and to ±q."
     )
     reading = (
         "Out of domain with S1 = 1.28, as in the paper. (A) Mean length of W_Q p_query and W_K p_i, and its part along "
         "the pattern of p. (B) Attention on examples with the query's pattern. (C), (D) Each dot is a neuron after "
         "training: the length of its row of W_O W_V, in the features and in the label, against the angle to the mean "
-        "pattern and to q or −q by its sign. Lines are the ways of single neurons, from where they started."
+        "pattern and to q or −q by its sign. Lines are the paths of single neurons in training. Curves in (A) and (B) "
+        "are means over seeds; bands run from the lowest to the highest seed."
     )
     theorems = ("T-prop4.1", "T-cor4.3", "T-prop4.5")
     settings = MechanismSettings
 
     def conditions(self, settings: MechanismSettings) -> list[Condition]:
-        """Three probes of one training, after every kept step."""
+        """Three probes of one training at every kept step."""
         found = []
         prompts = {"out": settings.out_of_domain(LARGEST_SUM), "in": settings.prompts(tasks=settings.unseen())}
         for step in settings.kept_steps():
@@ -81,77 +89,15 @@ class Mechanism(Experiment[MechanismSettings]):
 
     def claims(self, settings: MechanismSettings) -> list[Claim]:
         """Growth, alignment, attention, angles."""
-        seeds, end = settings.seeds, settings.steps
-        claims = []
-        for matrix, name in NAMES.items():
-            claims += [
-                Claim(
-                    f"T-fig2.grows.{matrix}",
-                    f"the part of {name} along its pattern grows in training (Proposition 4.1)",
-                    "at the end − at the start > 0, mean over prompts, paired by seed",
-                    judged(mean_point(seeds, partial(_growth, end=end, matrix=matrix)), every_above, 0.0),
-                ),
-                *(
-                    Claim(
-                        f"T-fig2.aligned.{matrix}.{domain}",
-                        f"the part of {name} along its pattern is close to its whole norm",
-                        f"mean part / mean norm > {CLOSE} at the end, {where}",
-                        judged(
-                            mean_point(seeds, partial(_share, end=end, matrix=matrix, domain=domain)),
-                            every_above,
-                            CLOSE,
-                        ),
-                    )
-                    for domain, where in DOMAINS.items()
-                ),
-            ]
-        claims.append(
-            Claim(
-                "T-fig2.attention",
-                "attention concentrates on examples with the query's pattern (Corollary 4.3)",
-                f"attention on them > {ATTENTION} at the end, out of domain",
-                judged(
-                    mean_point(seeds, lambda rows: values(rows, "same", probe="attention", step=end)),
-                    every_above,
-                    ATTENTION,
-                ),
-            )
-        )
-        for part, name in (("feature", "the mean pattern"), ("label", "q or −q by its sign")):
-            claims.append(
-                Claim(
-                    f"T-fig2.neurons.{part}",
-                    f"neurons align with {name} (Proposition 4.5)",
-                    f"mean angle < {ANGLE:g}° over the large neurons, at the end",
-                    judged(
-                        mean_point(seeds, partial(_angle, settings=settings, part=part), fate="diverged or have none"),
-                        every_below,
-                        ANGLE,
-                    ),
-                )
-            )
-        claims += [
-            Claim(
-                "T-fig2.large",
-                "a constant fraction of neurons is large, ‖r‖ ≥ Ω(1) (Theorem 3.7)",
-                f"between 50 % and 99 % of the rows of W_O W_V have a length of {LARGE:g} or more (constant 1)",
-                judged(mean_point(seeds, partial(large_share, step=end)), every_within, 0.5, 0.99),
-            ),
-            Claim(
-                "T-fig2.small",
-                "the other neurons are no longer than 1/√M2 (Theorem 3.7)",
-                f"mean length of the others < 1/√M2 = {settings.small:.3f}, with constant 1",
-                judged(
-                    mean_point(seeds, partial(_small_length, settings=settings), fate="diverged or have none"),
-                    every_below,
-                    settings.small,
-                ),
-            ),
+        return [
+            *(claim for matrix in NAMES for claim in _alignment_claims(settings, matrix)),
+            _attention_claim(settings),
+            *_angle_claims(settings),
+            *_length_claims(settings),
         ]
-        return claims
 
     def table(self, rows: list[Row], settings: MechanismSettings) -> list[dict[str, Any]]:
-        """A line a step."""
+        """One line per step."""
         lines = []
         for step in settings.kept_steps():
             line: dict[str, Any] = {"step": step}
@@ -166,63 +112,121 @@ class Mechanism(Experiment[MechanismSettings]):
             lines.append(line)
         return lines
 
-    def draw(self, rows: list[Row], settings: MechanismSettings) -> Figure:
-        """Draw the four panels."""
-        with mpl.rc_context(style.RC):
-            figure = Figure(figsize=(9.4, 7.2), layout="constrained")
-            (a, b), (c, d) = figure.subplots(2, 2)
-            steps = settings.kept_steps()
-            for panel in (a, b, c, d):
-                style.grid(panel)
-            for (matrix, name), colour in zip(NAMES.items(), style.SERIES, strict=False):
-                for column, label in (("length", f"‖{name}‖"), ("along", f"{name}, along its pattern")):
-                    where = {"probe": "alignment", "domain": "out", "matrix": matrix}
-                    found = [values(rows, column, **where, step=step) for step in steps]
-                    style.curve(a, steps, found, colour, label, **style.BESIDE if column == "length" else {})
-            a.set_title("A  keys and queries", fontweight="bold")
-            a.set_ylabel("mean length")
-            for (column, name), colour in zip(ATTENDED.items(), style.SERIES, strict=False):
-                found = [values(rows, column, probe="attention", step=step) for step in steps]
-                style.curve(b, steps, found, colour, f"examples with {name}")
-            b.set_ylim(0, 1)
-            b.set_title("B  attention", fontweight="bold")
-            for panel, place in ((a, "upper left"), (b, "upper left")):
-                panel.set_xlabel("training step")
-                style.legend(panel, loc=place)
-            a.set_ylim(0, 1.5 * a.get_ylim()[1])
-            _draw_neurons(c, rows, settings, "feature", "C  neurons, feature part", "angle to the mean pattern (°)")
-            _draw_neurons(d, rows, settings, "label", "D  neurons, label part", "angle to q (a > 0) or −q (a < 0) (°)")
-            style.title(figure, self.id, self.title, rows, settings)
-            return figure
+    def chart(self, rows: list[Row], settings: MechanismSettings) -> Figure:
+        """Four panels: keys and queries, attention, and both parts of the neurons."""
+        panels = [
+            _alignment_panel(rows, settings),
+            _attention_panel(rows, settings),
+            _neurons_panel(rows, settings, "feature", "C  neurons, feature part", "angle to the mean pattern (°)"),
+            _neurons_panel(rows, settings, "label", "D  neurons, label part", "angle to q (a > 0) or −q (a < 0) (°)"),
+        ]
+        return Figure(panels, columns=2, width=360)
 
 
-def _draw_neurons(axes: Axes, rows: list[Row], settings: MechanismSettings, part: str, title: str, label: str) -> None:
+def _alignment_panel(rows: list[Row], settings: MechanismSettings) -> Panel:
+    steps = settings.kept_steps()
+    panel = Panel("A  keys and queries", x=Axis("training step"), y=Axis("mean length"))
+    for matrix, along in LOOKS.items():
+        whole = along.beside(f"‖{NAMES[matrix]}‖", width=along.width)
+        for column, series in (("along", along), ("length", whole)):
+            where = {"probe": "alignment", "domain": "out", "matrix": matrix}
+            found = [values(rows, column, **where, step=step) for step in steps]
+            panel.curve(series, steps, found, band=column == "along")
+    return panel
+
+
+def _attention_panel(rows: list[Row], settings: MechanismSettings) -> Panel:
+    steps = settings.kept_steps()
+    panel = Panel("B  attention", x=Axis("training step"), y=Axis("attention", domain=(0, 1)))
+    for (column, name), colour in zip(ATTENDED.items(), PALETTE[2:], strict=False):
+        found = [values(rows, column, probe="attention", step=step) for step in steps]
+        panel.curve(Series(f"examples with {name}", colour), steps, found)
+    return panel
+
+
+def _neurons_panel(rows: list[Row], settings: MechanismSettings, part: str, title: str, label: str) -> Panel:
+    """One dot per neuron after training, and the paths of a few neurons of seed 0."""
+    panel = Panel(title, x=Axis(label, domain=(0, 180), ticks=range(0, 181, 30)), y=Axis("length"))
     neurons = [row for row in rows if row["probe"] == "neurons" and row["neuron"] is not None]
     angle, length = f"{part}_angle", f"{part}_length"
-    for sign, colour, name in ((1.0, style.SERIES[0], "a > 0"), (-1.0, style.SERIES[1], "a < 0")):
+    for sign, series in SIGNS.items():
         mine = [row for row in neurons if row["sign"] == sign]
         ends = [row for row in mine if row["step"] == settings.steps]
-        axes.scatter(
-            [row[angle] for row in ends],
-            [row[length] for row in ends],
-            s=4,
-            color=colour,
-            alpha=0.25,
-            linewidth=0,
-            label=name if ends else None,
-        )
+        panel.points(series, [row[angle] for row in ends], [row[length] for row in ends], faint=True)
         first = sorted({row["neuron"] for row in mine if row["seed"] == 0})[: settings.shown]
         for neuron in first:
-            way = sorted((r for r in mine if r["seed"] == 0 and r["neuron"] == neuron), key=lambda r: r["step"])
-            axes.plot([r[angle] for r in way], [r[length] for r in way], color=colour, linewidth=0.9)
-            axes.plot(way[-1][angle], way[-1][length], color=colour, marker="o", markersize=4.5)
-    axes.set_xlim(0, 180)
-    axes.set_xticks([0, 30, 60, 90, 120, 150, 180])
-    axes.set_ylim(bottom=0)
-    axes.set_title(title, fontweight="bold")
-    axes.set_xlabel(label)
-    axes.set_ylabel("length")
-    style.legend(axes, markerscale=2.5)
+            path = sorted((r for r in mine if r["seed"] == 0 and r["neuron"] == neuron), key=lambda r: r["step"])
+            panel.line(series, [r[angle] for r in path], [r[length] for r in path], marks=False)
+            panel.points(series, [path[-1][angle]], [path[-1][length]])
+    return panel
+
+
+def _alignment_claims(settings: MechanismSettings, matrix: str) -> list[Claim]:
+    seeds, end, name = settings.seeds, settings.steps, NAMES[matrix]
+    claims = [
+        Claim(
+            f"T-fig2.grows.{matrix}",
+            f"the part of {name} along its pattern grows in training (Proposition 4.1)",
+            "at the end − at the start > 0, mean over prompts, paired by seed",
+            judged(mean_point(seeds, partial(_growth, end=end, matrix=matrix)), every_above, 0.0),
+        )
+    ]
+    for domain, where in DOMAINS.items():
+        share = partial(_share, end=end, matrix=matrix, domain=domain)
+        claims.append(
+            Claim(
+                f"T-fig2.aligned.{matrix}.{domain}",
+                f"the part of {name} along its pattern is close to its whole norm",
+                f"mean part / mean norm > {CLOSE} at the end, {where}",
+                judged(mean_point(seeds, share), every_above, CLOSE),
+            )
+        )
+    return claims
+
+
+def _attention_claim(settings: MechanismSettings) -> Claim:
+    def same(rows: list[Row]) -> BySeed:
+        return values(rows, "same", probe="attention", step=settings.steps)
+
+    return Claim(
+        "T-fig2.attention",
+        "attention concentrates on examples with the query's pattern (Corollary 4.3)",
+        f"attention on them > {ATTENTION} at the end, out of domain",
+        judged(mean_point(settings.seeds, same), every_above, ATTENTION),
+    )
+
+
+def _angle_claims(settings: MechanismSettings) -> list[Claim]:
+    claims = []
+    for part, name in (("feature", "the mean pattern"), ("label", "q or −q by its sign")):
+        angle = partial(_angle, settings=settings, part=part)
+        claims.append(
+            Claim(
+                f"T-fig2.neurons.{part}",
+                f"neurons align with {name} (Proposition 4.5)",
+                f"mean angle < {ANGLE:g}° over the large neurons, at the end",
+                judged(mean_point(settings.seeds, angle, fate=NONE_LEFT), every_below, ANGLE),
+            )
+        )
+    return claims
+
+
+def _length_claims(settings: MechanismSettings) -> list[Claim]:
+    large, small = partial(large_share, step=settings.steps), partial(_small_length, settings=settings)
+    return [
+        Claim(
+            "T-fig2.large",
+            "a constant fraction of neurons is large, ‖r‖ ≥ Ω(1) (Theorem 3.7)",
+            f"between 50 % and 99 % of the rows of W_O W_V have a length of {LARGE:g} or more (constant 1)",
+            judged(mean_point(settings.seeds, large), every_within, 0.5, 0.99),
+        ),
+        Claim(
+            "T-fig2.small",
+            "the other neurons are no longer than 1/√M2 (Theorem 3.7)",
+            f"mean length of the others < 1/√M2 = {settings.small:.3f}, with constant 1",
+            judged(mean_point(settings.seeds, small, fate=NONE_LEFT), every_below, settings.small),
+        ),
+    ]
 
 
 def _growth(rows: list[Row], end: int, matrix: str) -> BySeed:
@@ -239,7 +243,7 @@ def _share(rows: list[Row], end: int, matrix: str, domain: str) -> BySeed:
 
 
 def _angle(rows: list[Row], settings: MechanismSettings, part: str, step: int | None = None) -> BySeed:
-    """Each seed's mean angle over its large neurons; None where it diverged."""
+    """Return each seed's mean angle over its large neurons; None where it diverged or has none."""
     found: BySeed = {}
     for seed, neurons in by_seed(rows, settings.steps if step is None else step).items():
         large, _ = groups_of(neurons)
@@ -248,7 +252,7 @@ def _angle(rows: list[Row], settings: MechanismSettings, part: str, step: int | 
 
 
 def _small_length(rows: list[Row], settings: MechanismSettings) -> BySeed:
-    """Each seed's mean length of the other rows; None where it diverged or has none."""
+    """Return each seed's mean length of the other rows; None where it diverged or has none."""
     found: BySeed = {}
     for seed, neurons in by_seed(rows, settings.steps).items():
         _, small = groups_of(neurons)

@@ -5,10 +5,7 @@ from __future__ import annotations
 from functools import partial
 from typing import Annotated, Any, Self
 
-import matplotlib as mpl
 import numpy as np
-from matplotlib.figure import Figure
-from matplotlib.ticker import MaxNLocator
 from pydantic import Field
 
 from iclab.papers.nonlinear.settings import NonlinearPaper
@@ -16,18 +13,18 @@ from iclab.probes import Row
 from iclab.prompts import Stream
 from iclab.prompts.counters import words
 from iclab.prompts.tasks import AllPairs, Listed, Pair, Ring
-from iclab.study import style
+from iclab.study.charts import DOTTED, Axis, Figure, Panel, Series, shades
 from iclab.study.claims import Claim, every_above, every_below, judged
 from iclab.study.experiment import Condition, Experiment, in_groups
 from iclab.study.rows import error_points, errors, mean_text, proportion
 from iclab.study.settings import Chosen, Different, Disclosed
 
 SMALL = 0.01
-"""The paper: the error is "around 0" from M1 tasks on, and "significant" below. Read as: below this, and above it."""
+"""The paper: the error is "around 0" from M1 tasks on, "significant" with fewer. Read as: below this, above this."""
 
 
 class TaskSettings(NonlinearPaper):
-    """T-fig7."""
+    """Settings of T-fig7."""
 
     instead = {"relevant": "relevants", "train_tasks": "relevants and beyond"}
 
@@ -36,9 +33,7 @@ class TaskSettings(NonlinearPaper):
         tuple[Annotated[int, Field(ge=3)], ...],
         Field(min_length=1),
         Different,
-        Chosen(
-            "several M1, T Figure 7; which, only the figure shows. M2 is as large as room allows, at most 24", grid=True
-        ),
+        Chosen("several M1, T Figure 7; the text does not give them. M2 is as large as fits, at most 24", grid=True),
     ] = (4, 6, 8)
     beyond: Annotated[
         tuple[int, ...],
@@ -60,7 +55,7 @@ class TaskSettings(NonlinearPaper):
 
 
 def tasks(relevant: int, count: int) -> tuple[Pair, ...]:
-    """Return ``count`` training tasks: those of the ring one after another, then others in an order drawn once."""
+    """Return ``count`` training tasks: first those of the ring in order, then others in an order drawn once."""
     ring = [(j, (j + 1) % relevant) for j in range(relevant)]
     others = [pair for pair in AllPairs().pairs(relevant) if pair not in Ring(steps=1).pairs(relevant)]
     order = np.argsort(words([relevant], Stream.TASKS, positions=len(others))[0, 0, :, 0], kind="stable")
@@ -73,21 +68,20 @@ class TrainingTasks(Experiment[TaskSettings]):
     id = "T-fig7"
     title = "Error against the number of training tasks"
     paper = (
-        "For any M1 the generalization error is significant as long as there are fewer than M1 training tasks, and "
-        "reaches around 0 from M1 tasks on, if they cover all patterns and labels."
+        "For any M1 the generalization error is significant with fewer than M1 training tasks, and around 0 from M1 "
+        "tasks on, if they cover all patterns and labels."
     )
     reading = (
-        "The error on tasks that were not trained on, mean over seeds; bands run from the lowest to the highest seed. "
-        "M1 tasks are one step round the ring; fewer leave out its last ones, so that some pattern never means +1, "
-        "another never −1, and with two fewer one is in no task at all; more add others, drawn once at random, as the "
-        "paper does: some patterns then mean +1 more "
-        "often than others."
+        "The error on tasks that training did not show: means over seeds; bands run from the lowest to the highest "
+        "seed. The first M1 tasks are one step round the ring. Fewer leave out its last ones: then some pattern never "
+        "means +1, another never −1, and with two fewer one pattern is in no task. More add others, drawn once at "
+        "random as in the paper: then some patterns mean +1 more often than others."
     )
     theorems = ("T-thm3.3",)
     settings = TaskSettings
 
     def conditions(self, settings: TaskSettings) -> list[Condition]:
-        """A training for each M1 and number of tasks, tested on all other tasks."""
+        """One training per M1 and number of tasks, tested on all other tasks."""
         found = []
         for relevant in settings.relevants:
             for count in _counts(settings, relevant):
@@ -108,20 +102,20 @@ class TrainingTasks(Experiment[TaskSettings]):
         return found
 
     def claims(self, settings: TaskSettings) -> list[Claim]:
-        """Significant below M1, around 0 from M1 on."""
+        """Significant below M1 tasks, around 0 from M1 tasks on."""
         claims = []
         for relevant in settings.relevants:
             few = [n for n in _counts(settings, relevant) if n < relevant]
             enough = [n for n in _counts(settings, relevant) if n >= relevant]
             for name, counts, rule, sign in (("few", few, every_above, ">"), ("enough", enough, every_below, "<")):
                 if counts:
-                    words = "significant below M1 tasks" if name == "few" else "around 0 from M1 tasks on"
+                    said = "significant with fewer than M1 tasks" if name == "few" else "around 0 from M1 tasks on"
                     listed = ", ".join(map(str, counts))
                     cells = [(f"{count} tasks", {"relevant": relevant, "tasks": count}) for count in counts]
                     claims.append(
                         Claim(
                             f"T-fig7.{name}.{relevant}",
-                            f"the generalization error is {words}",
+                            f"the generalization error is {said}",
                             f"mean error {sign} {SMALL} with {listed} training tasks, M1 = {relevant}",
                             judged(partial(error_points, seeds=settings.seeds, cells=cells), rule, SMALL),
                         )
@@ -129,7 +123,7 @@ class TrainingTasks(Experiment[TaskSettings]):
         return claims
 
     def table(self, rows: list[Row], settings: TaskSettings) -> list[dict[str, Any]]:
-        """A line a number of tasks."""
+        """One line per M1 and number of tasks."""
         lines = []
         for relevant in settings.relevants:
             for count in _counts(settings, relevant):
@@ -145,25 +139,25 @@ class TrainingTasks(Experiment[TaskSettings]):
                 )
         return lines
 
-    def draw(self, rows: list[Row], settings: TaskSettings) -> Figure:
-        """Draw one curve for each M1, against the number of tasks counted from M1."""
-        with mpl.rc_context(style.RC):
-            figure = Figure(figsize=(6.6, 4.0), layout="constrained")
-            axes = figure.subplots()
-            style.grid(axes)
-            axes.axvline(0, color=style.FAINT, linewidth=0.8, linestyle=(0, (1, 2)))
-            for colour, relevant in zip(style.shades(len(settings.relevants)), settings.relevants, strict=True):
-                counts = _counts(settings, relevant)
-                found = [errors(rows, relevant=relevant, tasks=count) for count in counts]
-                style.curve(axes, [count - relevant for count in counts], found, colour, f"M1 = {relevant}")
-            axes.xaxis.set_major_locator(MaxNLocator(integer=True))
-            axes.set_xlabel("training tasks, counted from M1")
-            axes.set_ylabel("error on unseen tasks")
-            style.legend(axes)
-            style.title(figure, self.id, self.title, rows, settings)
-            return figure
+    def chart(self, rows: list[Row], settings: TaskSettings) -> Figure:
+        """One curve per M1, against the number of tasks counted from M1."""
+        counts = {relevant: _counts(settings, relevant) for relevant in settings.relevants}
+        panel = Panel(
+            x=Axis(
+                "training tasks, counted from M1",
+                domain=(min(settings.beyond) - 0.15, max(settings.beyond) + 0.15),
+                ticks={n: f"{n:+d}".replace("-", "−") if n else "M1" for n in settings.beyond},
+            ),
+            y=Axis("error on unseen tasks"),
+            height=260,
+        )
+        panel.rule(x=0, dash=DOTTED)
+        for colour, (relevant, mine) in zip(shades(len(counts)), counts.items(), strict=True):
+            found = [errors(rows, relevant=relevant, tasks=count) for count in mine]
+            panel.curve(Series(f"M1 = {relevant}", colour), [count - relevant for count in mine], found)
+        return Figure([panel], columns=1, width=440)
 
 
 def _counts(settings: TaskSettings, relevant: int) -> list[int]:
-    """The numbers of training tasks for one M1: at least one, and never all there are."""
+    """Return the numbers of training tasks for one M1: at least one, and never all."""
     return [relevant + n for n in sorted(settings.beyond) if 1 <= relevant + n < relevant * (relevant - 1)]
