@@ -130,6 +130,14 @@ def test_a_panel_behind_has_an_axis_of_its_own_on_the_right():
     assert spec["resolve"] == {"scale": {"y": "independent"}}
     assert spec["layer"][0]["layer"][0]["encoding"]["y"]["axis"]["orient"] == "right"
     assert [series.name for series in Figure([front]).legend] == ["lengths", "Mamba"]
+    looks = [
+        layer["encoding"]["color"]["scale"]
+        for part in spec["layer"]
+        for layer in part["layer"]
+        if "color" in layer["encoding"]
+    ]
+    assert looks == [looks[0]] * len(looks)  # Vega joins scales of layers, which must not disagree
+    assert looks[0]["type"] == "ordinal"  # or widths and sizes are spread evenly
 
 
 def test_a_heat_map_fills_every_cell_with_its_colour_and_sign():

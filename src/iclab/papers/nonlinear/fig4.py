@@ -1,4 +1,4 @@
-"""T-fig4: in-context learning against classical learners that are fitted on the same examples."""
+"""T-fig4: in-context learning against classical learners fitted on the same examples."""
 
 from __future__ import annotations
 
@@ -6,8 +6,6 @@ from functools import partial
 from itertools import cycle
 from typing import Annotated, Any, Literal, Self
 
-import matplotlib as mpl
-from matplotlib.figure import Figure
 from pydantic import Field, model_validator
 
 from iclab.engines import Recipe, Training
@@ -15,7 +13,7 @@ from iclab.models import Model
 from iclab.papers.nonlinear.settings import LARGEST_SUM, NonlinearPaper
 from iclab.probes import Row
 from iclab.prompts import Prompts
-from iclab.study import style
+from iclab.study.charts import DOTTED, Axis, Figure, Panel, Series, colour_of, reference
 from iclab.study.claims import Claim, Point, every_above, every_below, judged
 from iclab.study.experiment import Condition, Experiment, in_groups
 from iclab.study.rows import errors, mean_text, paired_points, proportion
@@ -25,16 +23,18 @@ from iclab.theory.contexts import guessed
 ICL = "ICL"
 CLEAR = 0.01
 """A clear win is read as: the error is smaller by more than this."""
+LEARNER_COLOURS = ("#0072B2", "#D55E00", "#009E73", "#E69F00", "#56B4E9", "#222222")
+GUESS = reference("pattern absent: a guess", DOTTED)
 DOMAINS = {"in": "in domain, unseen tasks", "out": "out of domain"}
 
 Learner = dict[str, bool | float | str]
 
 
 class LearnerSettings(NonlinearPaper):
-    """T-fig4."""
+    """Settings of T-fig4."""
 
     learners: Annotated[
-        dict[str, Learner], Disclosed("the five of T Figure 4; their settings are not said: scikit-learn's defaults")
+        dict[str, Learner], Disclosed("the five of T Figure 4; T does not give their settings: scikit-learn's defaults")
     ] = {
         "logistic": {"learner": "logistic"},
         "SVM Gau.": {"learner": "svm-rbf"},
@@ -47,7 +47,7 @@ class LearnerSettings(NonlinearPaper):
         dict[str, Learner],
         Chosen(
             "the best of C = 0.01, 0.1, 1, 10, 100, inputs as they are or divided by their length, and k = 1, 3, 5, 7, "
-            "out of domain at l = 20; error at α' = 0.8 / 0.6, and by default in brackets. Logistic 0.040 / 0.085 "
+            "out of domain at l = 20; error at α' = 0.8 / 0.6, and of defaults in brackets. Logistic 0.040 / 0.085 "
             "(0.051 / 0.10), Gaussian SVM 0.14 / 0.18 (0.28 / 0.37), linear SVM 0.033 / 0.071 (0.035 / 0.079), 1-NN "
             "0.10 / 0.11 (0.16 / 0.21), 3-NN 0.019 / 0.025 (0.20 / 0.28), 5-NN 0.005 / 0.013 (0.30 / 0.34)"
         ),
@@ -69,17 +69,17 @@ class LearnerSettings(NonlinearPaper):
         tuple[Literal["in", "out"], ...],
         Field(min_length=1),
         Different,
-        Chosen("which one Figure 4 shows is not said", grid=True),
+        Chosen("T does not say which one Figure 4 shows", grid=True),
     ] = ("in", "out")
     test_prompts: Annotated[
-        int, Field(ge=1), Chosen("for each seed and point: a learner is fitted for each one", grid=True)
+        int, Field(ge=1), Chosen("per seed and point: each needs a fit of every learner", grid=True)
     ] = 500
 
     @model_validator(mode="after")
     def _named_once(self) -> Self:
         twice = self.learners.keys() & self.tuned.keys()
         if twice or ICL in self.learners | self.tuned:
-            raise ValueError(f"learners and tuned: {', '.join(twice or [ICL])} is a name that another has")
+            raise ValueError(f"learners and tuned: {', '.join(twice or [ICL])} is the name of another")
         return self
 
     def quick(self) -> Self:
@@ -95,7 +95,7 @@ class LearnerSettings(NonlinearPaper):
         )
 
     def training_of(self, name: str) -> Training:
-        """T's Transformer, or a learner, which takes no training."""
+        """Return the training of T's Transformer, or of a learner, which takes no steps."""
         if name == ICL:
             return self.training()
         options = (self.learners | self.tuned)[name]
@@ -107,26 +107,26 @@ class LearnerSettings(NonlinearPaper):
         )
 
     def prompts_in(self, domain: str, **changes: Any) -> Prompts:
-        """Unseen tasks in domain, or all tasks out of domain at the largest S1."""
+        """Return prompts of unseen tasks in domain, or of all tasks out of domain at the largest S1."""
         if domain == "in":
             return self.prompts(tasks=self.unseen(), **changes)
         return self.out_of_domain(LARGEST_SUM, **changes)
 
 
 class Learners(Experiment[LearnerSettings]):
-    """Error against context length, of ICL and of classical learners."""
+    """Error against context length, for ICL and classical learners."""
 
     id = "T-fig4"
     title = "In-context learning against classical learners"
     paper = (
-        "When α' = 0.8 the advance of ICL over other algorithms is not significant; when α' = 0.6 ICL is the most "
+        "At α' = 0.8 the advance of ICL over other algorithms is not significant; at α' = 0.6 ICL is the most "
         "sample-efficient for a small error."
     )
     reading = (
-        "The error of T's Transformer, and of classical learners fitted afresh on the examples of every prompt, "
-        "against the number of examples. Solid, scikit-learn's defaults, as the paper's presumably are; dashed, the "
-        "best setting of each for these prompts, which favours them; dotted, a guess where no example shows the "
-        "query's pattern and no error elsewhere. All see the same prompts."
+        "The error of T's Transformer (ICL), and of classical learners fitted on the examples of each prompt, against "
+        "the number of examples. Solid: scikit-learn's defaults, which the paper probably used. Dashed: the best "
+        "setting of each for these prompts, which favours them. Dotted: a guess where no example shows the query's "
+        "pattern, and no error elsewhere. All see the same prompts."
     )
     settings = LearnerSettings
 
@@ -147,7 +147,7 @@ class Learners(Experiment[LearnerSettings]):
         return found
 
     def claims(self, settings: LearnerSettings) -> list[Claim]:
-        """No clear win at the larger α', a clear one at the smaller."""
+        """No clear win at the larger α', a clear win at the smaller."""
         easy, hard = max(settings.test_fractions), min(settings.test_fractions)
         length = _compared(settings)
         claims = []
@@ -185,7 +185,7 @@ class Learners(Experiment[LearnerSettings]):
         return claims
 
     def table(self, rows: list[Row], settings: LearnerSettings) -> list[dict[str, Any]]:
-        """A line a learner and kind of prompt, a column a length."""
+        """One line per learner and kind of prompt, one column per length."""
         lines = []
         for domain in settings.domains:
             for fraction in settings.test_fractions:
@@ -196,44 +196,40 @@ class Learners(Experiment[LearnerSettings]):
                         p = proportion(rows, **where)
                         line[f"l = {length}"] = "–" if p is None else p.short()
                     longest = {"learner": name, "domain": domain, "fraction": fraction, "length": max(settings.lengths)}
-                    hinge = mean_text(rows, "hinge", **longest) if name == ICL else ""  # others decide on another scale
+                    hinge = (
+                        mean_text(rows, "hinge", **longest) if name == ICL else ""
+                    )  # the others' outputs have another scale
                     line["hinge loss, longest"] = hinge
                     lines.append(line)
         return lines
 
-    def draw(self, rows: list[Row], settings: LearnerSettings) -> Figure:
-        """Draw a panel for each domain and α'."""
-        with mpl.rc_context(style.RC):
-            high, wide = len(settings.domains), len(settings.test_fractions)
-            figure = Figure(figsize=(1.6 + 4.2 * wide, 1.6 + 3.0 * high), layout="constrained")
-            panels = figure.subplots(high, wide, squeeze=False)
-            colours = dict(zip(settings.learners, cycle(LEARNER_COLOURS), strict=False))
-            tuned = dict(zip(settings.tuned, cycle(LEARNER_COLOURS), strict=False))
-            for domain, row in zip(settings.domains, panels, strict=True):
-                for fraction, panel in zip(settings.test_fractions, row, strict=True):
-                    style.grid(panel)
-                    for name in (*settings.learners, *settings.tuned, ICL):
-                        where = {"learner": name, "domain": domain, "fraction": fraction}
-                        found = [errors(rows, **where, length=n) for n in settings.lengths]
-                        colour = style.COLOURS["softmax-mlp"] if name == ICL else (colours | tuned)[name]
-                        look = style.BESIDE if name in tuned else {"band": name == ICL}
-                        if name == ICL:
-                            look = {"linewidth": 2.4}
-                        style.curve(panel, settings.lengths, found, colour, name, **look)
-                    style.floor(
-                        panel, settings.lengths, partial(guessed, fraction), style.INK, "pattern absent: a guess"
-                    )
-                    panel.set_title(f"{DOMAINS[domain]}, α' = {fraction:g}", fontweight="bold")
-                    panel.set_xlabel("examples in a prompt")
-                    panel.set_ylabel("error")
-                    panel.set_ylim(bottom=0)
-            handles, labels = panels[0][0].get_legend_handles_labels()
-            figure.legend(handles, labels, loc="outside right upper")
-            style.title(figure, self.id, self.title, rows, settings)
-            return figure
+    def chart(self, rows: list[Row], settings: LearnerSettings) -> Figure:
+        """One panel per domain and α'."""
+        looks = _looks(settings)
+        panels = [_panel(rows, settings, d, f, looks) for d in settings.domains for f in settings.test_fractions]
+        return Figure(panels, columns=len(settings.test_fractions), width=340)
 
 
-LEARNER_COLOURS = ("#0072B2", "#D55E00", "#009E73", "#E69F00", "#56B4E9", "#222222")
+def _looks(settings: LearnerSettings) -> dict[str, Series]:
+    """Return how each learner is drawn: defaults solid, tuned ones dashed, ICL last and thick."""
+    default = zip(settings.learners, cycle(LEARNER_COLOURS), strict=False)
+    tuned = zip(settings.tuned, cycle(LEARNER_COLOURS), strict=False)
+    looks = {name: Series(name, colour) for name, colour in default}
+    looks |= {name: Series(name, colour).beside(name) for name, colour in tuned}
+    return looks | {ICL: Series(ICL, colour_of("softmax-mlp"), width=3.0, size=45.0)}
+
+
+def _panel(rows: list[Row], settings: LearnerSettings, domain: str, fraction: float, looks: dict[str, Series]) -> Panel:
+    title = f"{DOMAINS[domain]}, α' = {fraction:g}"
+    panel = Panel(title, x=Axis("examples in a prompt", zero=False), y=Axis("error"), height=250)
+    for name, series in looks.items():
+        where = {"learner": name, "domain": domain, "fraction": fraction}
+        found = [errors(rows, **where, length=length) for length in settings.lengths]
+        panel.curve(series, settings.lengths, found, band=name == ICL)
+    shortest, longest = min(settings.lengths), max(settings.lengths)
+    fine = [shortest + (longest - shortest) * i / 60 for i in range(61)]
+    panel.line(GUESS, fine, [guessed(fraction, length) for length in fine])
+    return panel
 
 
 def _places(settings: LearnerSettings) -> list[tuple[str, float, int]]:
@@ -241,14 +237,14 @@ def _places(settings: LearnerSettings) -> list[tuple[str, float, int]]:
 
 
 def _compared(settings: LearnerSettings) -> int:
-    """The length at which learners are compared: that of the training prompts if it is there."""
+    """Return the length at which learners are compared: that of the training prompts if it is measured."""
     return settings.context_length if settings.context_length in settings.lengths else max(settings.lengths)
 
 
 def _ahead(
     rows: list[Row], settings: LearnerSettings, domain: str, names: tuple[str, ...], fraction: float
 ) -> list[Point] | None:
-    """Error of each learner − error of ICL, at the length of the training prompts."""
+    """Return error of each learner − error of ICL, at the length of the training prompts."""
     where = {"domain": domain, "fraction": fraction, "length": _compared(settings)}
     ours = errors(rows, learner=ICL, **where)
     return paired_points(((name, errors(rows, learner=name, **where), ours) for name in names), settings.seeds)
@@ -257,7 +253,7 @@ def _ahead(
 def _gaps(
     rows: list[Row], settings: LearnerSettings, domain: str, names: tuple[str, ...], fraction: float
 ) -> list[Point] | None:
-    """Error of the best learner − error of ICL, at every length; the best is the one with the smallest mean."""
+    """Return error of the best learner − error of ICL at every length; the best has the smallest mean."""
     pairs = []
     for length in settings.lengths:
         where = {"domain": domain, "fraction": fraction, "length": length}

@@ -1,4 +1,4 @@
-"""T-fig5: how many neurons can be pruned, which, and how much context helps."""
+"""T-fig5: how many neurons can be pruned, and which, and how much context helps."""
 
 from __future__ import annotations
 
@@ -7,15 +7,12 @@ from functools import partial
 from statistics import mean, median
 from typing import Annotated, Any, NamedTuple, Self
 
-import matplotlib as mpl
-from matplotlib.axes import Axes
-from matplotlib.figure import Figure
 from pydantic import Field
 
 from iclab.papers.nonlinear.neurons import by_seed
 from iclab.papers.nonlinear.settings import LARGEST_SUM, NonlinearPaper
 from iclab.probes import Pruning, Row
-from iclab.study import style
+from iclab.study.charts import DOTTED, FAINT, INK, PALETTE, Axis, Figure, Panel, Series, reference, shaded, shades
 from iclab.study.claims import BySeed, Claim, Point, every_above, every_below, every_within, judged, mean_point
 from iclab.study.experiment import Condition, Experiment, in_groups
 from iclab.study.rows import errors, listed, mean_text, paired_points, proportion, values
@@ -35,11 +32,11 @@ LITTLE = 0.05
 SPLIT = 0.5
 """The paper does not say which magnitudes of W_O are small. Read as: at most this share of the seed's median."""
 ALL = 1.0
-"""The rate at which all small neurons go."""
+"""The rate that takes out all small neurons."""
 
 
 class Way(NamedTuple):
-    """A way to prune: what a curve is of."""
+    """A way to prune, with a curve of its own."""
 
     name: str
     options: dict[str, Any]
@@ -54,13 +51,27 @@ WAYS = {
     "large": Way("large ones at random", {"order": "random", "among": "large"}),
     "small": Way("small ones at random", {"order": "random", "among": "small"}),
 }
-"""What is pruned, and how; the last two are the sets of Theorem 3.7."""
+"""What is pruned, and in which order; the last two are the sets of Theorem 3.7."""
 
+LOOKS = dict(
+    zip(
+        (way for way in WAYS if way != "small"),  # of which there is one point alone
+        (Series(way.name, colour) for way, colour in zip(WAYS.values(), (*PALETTE, INK), strict=False)),
+        strict=True,
+    )
+)
+"""How the ways to prune are drawn."""
+SHARE = Axis("share of neurons taken out", domain=(0, 1))
+BARS = shaded("right axis: rows of W_O W_V", "#56B4E9", 0.28)
+HIDDEN = reference("right axis: rows of W_O", (), FAINT)
+
+Place = tuple[str, float, float]
+"""A way, a rate and an α'."""
 Rates = Annotated[tuple[Annotated[float, Field(ge=0, le=1)], ...], Field(min_length=1), Different]
 
 
 class PruningSettings(NonlinearPaper):
-    """T-fig5."""
+    """Settings of T-fig5."""
 
     relevant_fraction: Annotated[float, Field(gt=0, le=1), Disclosed("α, T §5.1")] = 0.6
     rates: Annotated[Rates, Chosen("R of Figure 5 a; 0 is the paper's baseline", grid=True)] = (
@@ -72,7 +83,7 @@ class PruningSettings(NonlinearPaper):
         Different,
         Chosen("α', Figure 5 b", grid=True),
     ] = (0.4, 0.6, 0.8)
-    test_prompts: Annotated[int, Field(ge=1), Chosen("for each seed and point", grid=True)] = 4_000
+    test_prompts: Annotated[int, Field(ge=1), Chosen("per seed and point", grid=True)] = 4_000
 
     def quick(self) -> Self:
         """Return the quick edition: fewer rates and prompts."""
@@ -93,8 +104,8 @@ class Pruned(Experiment[PruningSettings]):
     reading = (
         "(A) The error out of domain (S1 = 1.28) against the share of neurons taken out, for several ways to choose "
         "them; bars show the lengths of all rows of W_O W_V in order, the thin line those of W_O. (B) The hinge loss, "
-        "which is what the theorem bounds: it rises with the share long before an answer changes its sign. (C) "
-        "Smallest first, for several α'. Means over seeds; bands in (B) and (C) run from the lowest to the highest."
+        "which the theorem bounds: it rises with the share long before answers change their sign. (C) Smallest first, "
+        "for several α'. Means over seeds; bands in (B) and (C) run from the lowest to the highest seed. Dotted: 15 %."
     )
     theorems = ("T-thm3.7",)
     settings = PruningSettings
@@ -125,71 +136,15 @@ class Pruned(Experiment[PruningSettings]):
 
     def claims(self, settings: PruningSettings) -> list[Claim]:
         """What is free, what is not, and what α' does."""
-        free = [rate for rate in settings.rates if 0 < rate <= FREE]
-        some, many = ([r for r in settings.rates if low <= r <= high] for low, high in ((0.1, 0.5), (0.5, 0.95)))
-        usual, (low, *_, high) = settings.relevant_fraction, _fractions_of(settings)
-
-        def moved(way: str, rates: list[float]) -> list[tuple[Place, Place]]:
-            return [((way, rate, usual), ("smallest", 0.0, usual)) for rate in rates]
-
-        random = [(("random", rate, usual), ("smallest", rate, usual)) for rate in many]
-        fractions = [(("smallest", rate, low), ("smallest", rate, high)) for rate in settings.rates if 0 < rate <= 0.5]
         return [
-            *(
-                Claim(
-                    f"T-fig5.free.{way}",
-                    "magnitude-based pruning does not hurt up to a rate of about 15 % (Figure 5 a)",
-                    f"error − error unpruned < {NOTHING} at rates {listed(free)}, paired by seed; {WAYS[way].name}",
-                    judged(_differences(settings, moved(way, free)), every_below, NOTHING),
-                )
-                for way in ("smallest", "smallest-hidden")
-            ),
-            Claim(
-                "T-fig5.small-share",
-                "around 15 % of the neurons of W_O have a small magnitude (Figure 5 a)",
-                f"the share of rows of W_O no longer than {SPLIT} × the median is between 0.10 and 0.20",
-                judged(mean_point(settings.seeds, partial(_small_share, settings=settings)), every_within, 0.1, 0.2),
-            ),
-            Claim(
-                "T-fig5.largest",
-                "pruning neurons with large weights raises the error with the rate (Figure 5 a)",
-                f"error − error unpruned > {MUCH} at rates {listed(many)}, paired by seed; {WAYS['largest'].name}",
-                judged(_differences(settings, moved("largest", many)), every_above, MUCH),
-            ),
-            Claim(
-                "T-fig5.largest-balanced",
-                "pruning neurons with large weights raises the error with the rate (Figure 5 a)",
-                f"the same where both signs lose alike: {WAYS['largest-balanced'].name}",
-                judged(_differences(settings, moved("largest-balanced", many)), every_above, MUCH),
-            ),
-            Claim(
-                "T-fig5.random",
-                "random pruning hurts, magnitude-based pruning less (Figure 5 a)",
-                f"error at random − error smallest first > 0 at rates {listed(many)}, paired by seed",
-                judged(_differences(settings, random), every_above, 0.0),
-            ),
-            Claim(
-                "T-fig5.loss.large",
-                "pruning a share R of the neurons, all of them in L, costs a loss of Ω(R) (Theorem 3.7 (16))",
-                f"(hinge loss − unpruned) / R > {SLOPE} at rates {listed(some)}, paired by seed; {WAYS['large'].name}",
-                judged(_differences(settings, moved("large", some), "hinge"), every_above, SLOPE),
-            ),
-            Claim(
-                "T-fig5.loss.small",
-                "pruning all neurons outside L costs next to no loss (Theorem 3.7 (15))",
-                f"hinge loss − unpruned < {LITTLE} with all of them gone, paired by seed",
-                judged(_differences(settings, moved("small", [ALL]), "hinge"), every_below, LITTLE),
-            ),
-            Claim(
-                "T-fig5.fraction",
-                "a larger α' improves the pruned model (Figure 5 b)",
-                "error at the smallest α' − at the largest > 0 at rates up to 0.5, smallest first, paired by seed",
-                judged(_differences(settings, fractions), every_above, 0.0),
-            ),
+            *_free_claims(settings),
+            *_harm_claims(settings),
+            *_loss_claims(settings),
+            _fraction_claim(settings),
         ]
 
     def table(self, rows: list[Row], settings: PruningSettings) -> list[dict[str, Any]]:
-        """A line a way, rate and α'."""
+        """One line per way, rate and α'."""
         lines = []
         for way, rate, fraction in _points(settings):
             where = {"probe": "error", "way": way, "rate": rate, "fraction": fraction}
@@ -205,62 +160,156 @@ class Pruned(Experiment[PruningSettings]):
             )
         return lines
 
-    def draw(self, rows: list[Row], settings: PruningSettings) -> Figure:
-        """Draw the three panels."""
-        with mpl.rc_context(style.RC):
-            figure = Figure(figsize=(12.4, 5.2), layout="constrained")
-            left, middle, right = figure.subplots(1, 3)
-            rates, usual = sorted(settings.rates), settings.relevant_fraction
-            for panel in (left, middle, right):
-                style.grid(panel)
-                panel.set_xlabel("share of neurons taken out")
-                panel.axvline(FREE, color=style.FAINT, linewidth=0.8, linestyle=(0, (1, 2)))
-                panel.set_xlim(0, 1)
-            for (way, (name, _)), colour in zip(WAYS.items(), (*style.SERIES, style.INK, ""), strict=True):
-                if way == "small":  # one point alone
-                    continue
-                where = {"probe": "error", "way": way, "fraction": usual}
-                found = [errors(rows, **where, rate=rate) for rate in rates]
-                style.curve(left, rates, found, colour, name, band=False)  # the bars are in their way
-                hinge = [values(rows, "hinge", **where, rate=rate) for rate in rates]
-                style.curve(middle, rates, hinge, colour)
-            _draw_bars(left, rows, settings)
-            left.set_title(f"A  which neurons go (α' = {usual:g})", fontweight="bold")
-            middle.set_title(f"B  the same, hinge loss (α' = {usual:g})", fontweight="bold")
-            fractions = _fractions_of(settings)
-            for fraction, colour in zip(fractions, style.shades(len(fractions)), strict=True):
-                where = {"probe": "error", "way": "smallest", "fraction": fraction}
-                found = [errors(rows, **where, rate=rate) for rate in rates]
-                style.curve(right, rates, found, colour, f"α' = {fraction:g}")
-            right.set_title("C  smallest first", fontweight="bold")
-            for panel, what in ((left, "error"), (middle, "hinge loss"), (right, "error")):
-                panel.set_ylim(0, max(0.05, panel.get_ylim()[1]))
-                panel.set_ylabel(f"{what} out of domain")
-            figure.legend(*left.get_legend_handles_labels(), loc="outside lower left", ncols=3)
-            style.legend(right, loc="upper left")
-            style.title(figure, self.id, self.title, rows, settings)
-            return figure
+    def chart(self, rows: list[Row], settings: PruningSettings) -> Figure:
+        """Three panels: error and hinge loss for each way to prune, and the error for each α'."""
+        usual = settings.relevant_fraction
+        panels = [
+            _ways_panel(
+                rows, settings, "error", f"A  which neurons go (α' = {usual:g})", _lengths_panel(rows, settings)
+            ),
+            _ways_panel(rows, settings, "hinge", f"B  the same, hinge loss (α' = {usual:g})"),
+            _fractions_panel(rows, settings),
+        ]
+        return Figure(panels, width=290)
 
 
-def _draw_bars(axes: Axes, rows: list[Row], settings: PruningSettings) -> None:
-    """Draw all neurons from the smallest to the largest behind the curves, as the paper does, in two ways."""
+def _panel(title: str, what: str, curves: list[list[BySeed]], behind: Panel | None = None) -> Panel:
+    """Return an empty panel that is high enough for these curves."""
+    numbers = [n for curve in curves for found in curve for n in found.values() if n is not None]
+    top = 1.03 * max([0.05, *numbers])
+    panel = Panel(title, x=SHARE, y=Axis(f"{what} out of domain", domain=(0, top)), height=240, behind=behind)
+    panel.rule(x=FREE, dash=DOTTED)
+    return panel
+
+
+def _ways_panel(
+    rows: list[Row], settings: PruningSettings, column: str, title: str, behind: Panel | None = None
+) -> Panel:
+    rates = sorted(settings.rates)
+    curves = []
+    for way in LOOKS:
+        where = {"probe": "error", "way": way, "fraction": settings.relevant_fraction}
+        curves.append([values(rows, column, **where, rate=rate) for rate in rates])
+    panel = _panel(title, "error" if column == "error" else "hinge loss", curves, behind)
+    for series, found in zip(LOOKS.values(), curves, strict=True):
+        panel.curve(series, rates, found, band=behind is None)  # which would hide the bars
+    return panel
+
+
+def _fractions_panel(rows: list[Row], settings: PruningSettings) -> Panel:
+    rates, fractions = sorted(settings.rates), _fractions_of(settings)
+    curves = []
+    for fraction in fractions:
+        where = {"probe": "error", "way": "smallest", "fraction": fraction}
+        curves.append([errors(rows, **where, rate=rate) for rate in rates])
+    panel = _panel("C  smallest first", "error", curves)
+    for fraction, colour, found in zip(fractions, shades(len(fractions), ordered=True), curves, strict=True):
+        panel.curve(Series(f"α' = {fraction:g}", colour, mark="square"), rates, found)
+    return panel
+
+
+def _lengths_panel(rows: list[Row], settings: PruningSettings) -> Panel | None:
+    """Return all neurons in order of length, as the paper shows them, for two lengths; None without any."""
     seeds = [mine for mine in by_seed(rows, settings.steps).values() if mine]
     if not seeds:
-        return
-    bars = axes.twinx()
+        return None
+    panel = Panel(x=SHARE, y=Axis("length of rows, in order"))
     for column in ("length", "hidden_length"):
         ordered = [sorted(row[column] for row in mine) for mine in seeds]
-        height = [mean(values) for values in zip(*ordered, strict=True)]
-        width = 1.0 / len(height)
-        places = [(i + 0.5) * width for i in range(len(height))]
+        heights = [mean(numbers) for numbers in zip(*ordered, strict=True)]
+        width = 1.0 / len(heights)
         if column == "length":
-            bars.bar(places, height, width, linewidth=0, color="#56B4E9", alpha=0.25)
+            panel.bars(BARS, [i * width for i in range(len(heights) + 1)], heights)
         else:
-            bars.plot(places, height, color=style.FAINT, linewidth=0.8)
-    bars.set_ylabel("length of the row of W_O W_V (bars), of W_O (line)", color=style.FAINT)
-    bars.set_ylim(bottom=0)
-    axes.set_zorder(bars.get_zorder() + 1)
-    axes.patch.set_visible(False)
+            panel.line(HIDDEN, [(i + 0.5) * width for i in range(len(heights))], heights)
+    return panel
+
+
+def _moved(settings: PruningSettings, way: str, rates: list[float]) -> list[tuple[Place, Place]]:
+    """Return pairs of a pruned and the unpruned model."""
+    usual = settings.relevant_fraction
+    return [((way, rate, usual), ("smallest", 0.0, usual)) for rate in rates]
+
+
+def _many(settings: PruningSettings) -> list[float]:
+    return [rate for rate in settings.rates if 0.5 <= rate <= 0.95]
+
+
+def _free_claims(settings: PruningSettings) -> list[Claim]:
+    free = [rate for rate in settings.rates if 0 < rate <= FREE]
+    claims = [
+        Claim(
+            f"T-fig5.free.{way}",
+            "magnitude-based pruning does not hurt up to a rate of about 15 % (Figure 5 a)",
+            f"error − error unpruned < {NOTHING} at rates {listed(free)}, paired by seed; {WAYS[way].name}",
+            judged(_differences(settings, _moved(settings, way, free)), every_below, NOTHING),
+        )
+        for way in ("smallest", "smallest-hidden")
+    ]
+    small = mean_point(settings.seeds, partial(_small_share, settings=settings))
+    return [
+        *claims,
+        Claim(
+            "T-fig5.small-share",
+            "around 15 % of the neurons of W_O have a small magnitude (Figure 5 a)",
+            f"the share of rows of W_O no longer than {SPLIT} × the median is between 0.10 and 0.20",
+            judged(small, every_within, 0.1, 0.2),
+        ),
+    ]
+
+
+def _harm_claims(settings: PruningSettings) -> list[Claim]:
+    many, usual = _many(settings), settings.relevant_fraction
+    random = [(("random", rate, usual), ("smallest", rate, usual)) for rate in many]
+    return [
+        Claim(
+            "T-fig5.largest",
+            "pruning neurons with large weights raises the error with the rate (Figure 5 a)",
+            f"error − error unpruned > {MUCH} at rates {listed(many)}, paired by seed; {WAYS['largest'].name}",
+            judged(_differences(settings, _moved(settings, "largest", many)), every_above, MUCH),
+        ),
+        Claim(
+            "T-fig5.largest-balanced",
+            "pruning neurons with large weights raises the error with the rate (Figure 5 a)",
+            f"the same if both signs lose as many: {WAYS['largest-balanced'].name}",
+            judged(_differences(settings, _moved(settings, "largest-balanced", many)), every_above, MUCH),
+        ),
+        Claim(
+            "T-fig5.random",
+            "random pruning hurts, magnitude-based pruning less (Figure 5 a)",
+            f"error at random − error smallest first > 0 at rates {listed(many)}, paired by seed",
+            judged(_differences(settings, random), every_above, 0.0),
+        ),
+    ]
+
+
+def _loss_claims(settings: PruningSettings) -> list[Claim]:
+    some = [rate for rate in settings.rates if 0.1 <= rate <= 0.5]
+    return [
+        Claim(
+            "T-fig5.loss.large",
+            "pruning a share R of the neurons, all of them in L, costs a loss of Ω(R) (Theorem 3.7 (16))",
+            f"(hinge loss − unpruned) / R > {SLOPE} at rates {listed(some)}, paired by seed; {WAYS['large'].name}",
+            judged(_differences(settings, _moved(settings, "large", some), "hinge"), every_above, SLOPE),
+        ),
+        Claim(
+            "T-fig5.loss.small",
+            "pruning all neurons outside L costs next to no loss (Theorem 3.7 (15))",
+            f"hinge loss − unpruned < {LITTLE} with all of them gone, paired by seed",
+            judged(_differences(settings, _moved(settings, "small", [ALL]), "hinge"), every_below, LITTLE),
+        ),
+    ]
+
+
+def _fraction_claim(settings: PruningSettings) -> Claim:
+    low, *_, high = _fractions_of(settings)
+    pairs = [(("smallest", rate, low), ("smallest", rate, high)) for rate in settings.rates if 0 < rate <= 0.5]
+    return Claim(
+        "T-fig5.fraction",
+        "a larger α' improves the pruned model (Figure 5 b)",
+        "error at the smallest α' − at the largest > 0 at rates up to 0.5, smallest first, paired by seed",
+        judged(_differences(settings, pairs), every_above, 0.0),
+    )
 
 
 def _fractions_of(settings: PruningSettings) -> list[float]:
@@ -268,7 +317,7 @@ def _fractions_of(settings: PruningSettings) -> list[float]:
 
 
 def _points(settings: PruningSettings) -> list[tuple[str, float, float]]:
-    """Every (way, rate, α') that is measured: all ways at the usual α', smallest first at the others."""
+    """Return every measured (way, rate, α'): all ways at the usual α', smallest first at the others."""
     usual = settings.relevant_fraction
     others = [fraction for fraction in _fractions_of(settings) if fraction != usual]
     points = [("smallest", 0.0, usual), ("small", ALL, usual)]
@@ -277,14 +326,10 @@ def _points(settings: PruningSettings) -> list[tuple[str, float, float]]:
     return points + [("smallest", rate, fraction) for fraction in others for rate in settings.rates]
 
 
-Place = tuple[str, float, float]
-"""A way, a rate and an α'."""
-
-
 def _differences(
     settings: PruningSettings, pairs: list[tuple[Place, Place]], column: str = "error"
 ) -> Callable[[list[Row]], list[Point] | None]:
-    """Error at one place − error at another, for each pair of places, on paired seeds; the hinge loss for each R."""
+    """Return error at one place − error at another, for each pair, on paired seeds; of the hinge loss, divided by R."""
 
     def at(rows: list[Row], place: Place, share: float) -> BySeed:
         way, rate, fraction = place
@@ -303,7 +348,7 @@ def _differences(
 
 
 def _small_share(rows: list[Row], settings: PruningSettings) -> BySeed:
-    """Each seed's share of neurons whose row of W_O is small; None where it diverged."""
+    """Return each seed's share of neurons whose row of W_O is small; None where it diverged."""
     found: BySeed = {}
     for seed, neurons in by_seed(rows, settings.steps).items():
         lengths = [neuron["hidden_length"] for neuron in neurons]

@@ -67,7 +67,8 @@ def bars(records: Records, looks: Looks, x: Channel, y: Channel) -> list[Layer]:
     if not records:
         return []
     look = {"color": looks.by("colour"), "fillOpacity": looks.by("shade")}
-    return [_layer(records, {"type": "bar", "binSpacing": 0}, {"x": x, "x2": {"field": "x2"}, "y": y, **look})]
+    place = {"x": x, "x2": {"field": "x2"}, "y": y, "y2": {"datum": 0}}
+    return [_layer(records, {"type": "rect"}, place | look)]
 
 
 def cells(records: Records, looks: Looks, x: Channel, y: Channel) -> list[Layer]:

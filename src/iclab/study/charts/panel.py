@@ -199,17 +199,17 @@ class Panel:
 
     def spec(self, width: int) -> dict[str, Any]:
         """Return the panel as Vega-Lite."""
-        spec: dict[str, Any] = {"width": width, "height": self.height, "layer": self._layers()}
+        looks = layers.Looks(self.series)
+        spec: dict[str, Any] = {"width": width, "height": self.height, "layer": self._layers(looks)}
         if self.behind is not None:
-            spec["layer"] = [{"layer": self.behind._layers(right=True)}, {"layer": spec["layer"]}]
+            spec["layer"] = [{"layer": self.behind._layers(looks, right=True)}, {"layer": spec["layer"]}]
             spec["resolve"] = {"scale": {"y": "independent"}}
         return spec | ({"title": {"text": self.title, "anchor": "start", "frame": "group"}} if self.title else {})
 
-    def _layers(self, right: bool = False) -> list[dict[str, Any]]:
+    def _layers(self, looks: layers.Looks, right: bool = False) -> list[dict[str, Any]]:
         x, y = self.x.channel("x"), self.y.channel("y")
         if right:
             y["axis"] |= {"orient": "right", "grid": False}
-        looks = layers.Looks(list(self._series.values()))
         found = [
             *layers.rules(self._rules, x, y),
             *layers.bars(self._bars, looks, x, y),
