@@ -10,13 +10,23 @@ from typing import Literal
 import torch
 
 from iclab.config import InputError
-from iclab.engines import Engine, Recipe, Trained, Training, answers, stacking_obstacle, warn_beyond_theory, weights
+from iclab.engines import (
+    ENGINES,
+    EngineName,
+    Recipe,
+    Trained,
+    Training,
+    answers,
+    stacking_obstacle,
+    warn_beyond_theory,
+    weights,
+)
 from iclab.engines import train as train_seeds
 from iclab.lab.events import Kind, announced
 from iclab.lab.forecast import Forecast
 from iclab.lab.meter import Meter
 from iclab.lab.progress import ProgressPrinter
-from iclab.models import GROUP, Answer, Model, combine
+from iclab.models import Answer, Model, combine
 from iclab.probes import Proportion, Pruning, Row, measure
 from iclab.prompts import PromptBatch, Prompts
 
@@ -26,8 +36,8 @@ def train(
     prompts: Prompts | None = None,
     recipe: Recipe | None = None,
     *,
-    seeds: int | Iterable[int] = GROUP,
-    engine: Engine = "auto",
+    seeds: int | Iterable[int] = 8,
+    engine: EngineName = "auto",
     dtype: Literal["float32", "float64"] = "float32",
     device: Literal["cpu", "cuda"] = "cpu",
     basis_seed: int | None = None,
@@ -70,12 +80,12 @@ def train(
     if not asked or len(set(asked)) < len(asked):
         raise InputError(f"seeds = {seeds!r}: must be at least 1, or a list of different seeds")
     groups: list[tuple[int, ...]]
-    if training.engine == "fused":  # seeds never meet: train just those asked for
+    if ENGINES[training.engine].separate_seeds:  # train just those asked for
         groups = [asked]
     elif stacking_obstacle(training):  # the same, one by one
         groups = [(seed,) for seed in asked]
     else:
-        size = training.model.group
+        size = training.model.architecture.group_size
         groups = [tuple(range(size * g, size * (g + 1))) for g in sorted({seed // size for seed in asked})]
     kind = Kind("training", training.model.label, training.engine)
     work = [training.recipe.steps * training.recipe.batch_size * len(group) for group in groups]

@@ -7,7 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from iclab.engines import Recipe, Switch, Training, answers, faster_obstacle, train, weights
-from iclab.models.compact import attend, read_out
+from iclab.models.compact_attention import attend, read_out
 from iclab.prompts import Patterns, Prompts, Stream
 
 SMALL = Patterns(dimension=9, relevant=4, irrelevant=3, outlier=2)
@@ -64,7 +64,7 @@ def test_prompts_with_noise_are_answered_dense():
     noisy = ours.prompts.replace(noise=0.5)
     one, other = (next(answers(train(t, (0,)), noisy, 50))[1] for t in (ours, theirs))
     torch.testing.assert_close(one.output, other.output, atol=1e-10, rtol=0)
-    with pytest.raises(ValueError, match=r"engine = compact: does not apply: noise = 0\.5"):
+    with pytest.raises(ValueError, match=r"engine = compact: does not apply: prompts\.noise = 0\.5"):
         Training(model="softmax-mlp", prompts=noisy, engine="compact")
     assert Training(model="softmax-mlp", prompts=noisy).engine == "reference"
     assert Training(model="softmax-mlp", prompts=ours.prompts).engine == "compact"

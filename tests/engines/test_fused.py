@@ -6,8 +6,10 @@ import numpy as np
 import pytest
 import torch
 
-from iclab.engines import Recipe, Switch, Training, answers, faster_obstacle, fused, kernels, train, weights
-from iclab.engines.exponential import exponential
+from iclab.engines import Recipe, Switch, Training, answers, faster_obstacle, fused, train, weights
+from iclab.engines.fused import prompt_kernels, step_kernels
+from iclab.engines.fused.compiling import SOURCES
+from iclab.engines.fused.exponential import exponential
 from iclab.probes import measure
 from iclab.prompts import Mixture, Outliers, Patterns, Prompts, Stream
 
@@ -173,8 +175,8 @@ def test_drawn_prompts_are_the_samplers():
         )
         first, step = int(rng.integers(0, 1000)), int(rng.integers(0, 1000))
         expected = prompts.draw([trial], Stream.TEST, step=step, first=first, count=16, dtype=np.float64)
-        s = kernels.scratch(length, len(prompts.dictionary(prompts.patterns.basis(0))), np.float64)
-        kernels.draw(fused.drawing(prompts, np.dtype(np.float64)), s, trial, int(Stream.TEST), step, first)
+        s = prompt_kernels.make_scratch(length, len(prompts.dictionary(prompts.patterns.basis(0))), np.float64)
+        prompt_kernels.draw(fused.drawing(prompts, np.dtype(np.float64)), s, trial, int(Stream.TEST), step, first)
 
         def lanes(array, length=length):
             return array.reshape(length + 1, 16).T
@@ -186,6 +188,12 @@ def test_drawn_prompts_are_the_samplers():
         np.testing.assert_array_equal(lanes(s.strength), expected.coefficient[0, :, :, 2])
         np.testing.assert_array_equal(lanes(s.label), expected.labels[0, :, :, 0])
         np.testing.assert_array_equal(s.target, expected.target[0, :, 0])
+
+
+def test_compiled_code_is_kept_until_any_of_its_files_changes():
+    """Numba by itself would not notice a change of the sampler, which is compiled into the training step."""
+    for kernel in (prompt_kernels.draw, step_kernels.train):
+        assert kernel._cache._cache_file._source_stamp[1] == SOURCES
 
 
 def test_state_space_larger_than_the_input_changes_nothing():
@@ -209,17 +217,17 @@ def any_rule(examples):
 @pytest.mark.parametrize(
     ("changes", "reason"),
     [
-        ({"model": "softmax"}, "no fused form"),
-        ({"model": {"name": "mamba", "options": {"form": "recurrence"}}}, "recurrence"),
+        ({"model": "softmax"}, "model softmax has no fused form"),
+        ({"model": {"name": "mamba", "options": {"form": "recurrence"}}}, "model.options.form = recurrence"),
         ({"model": {"name": "mamba", "options": {"state_size": 5}}}, "state_size = 5"),
-        ({"recipe": Recipe(optimizer="adam")}, "adam"),
+        ({"recipe": Recipe(optimizer="adam")}, "optimizer = adam"),
         ({"recipe": Recipe(optimizer_options={"weight_decay": 0.1})}, "weight_decay"),
         ({"prompts": Prompts(outliers=Outliers(fraction=0.5, labels=any_rule))}, "any_rule"),
         (
             {"recipe": Recipe(switches=(Switch(step=9, prompts=Prompts(outliers=Outliers(labels=any_rule))),))},
             "any_rule",
         ),
-        ({"device": "cuda"}, "cuda"),
+        ({"device": "cuda"}, "device = cuda"),
     ],
 )
 def test_what_it_cannot_do_falls_back_with_a_reason(changes, reason):

@@ -9,7 +9,7 @@ import iclab
 from iclab.engines import Recipe, Switch, Trained, Training, answers, stacking_obstacle, train
 from iclab.engines.ensemble import OneByOne
 from iclab.engines.recipe import OPTIMIZERS
-from iclab.models import Mamba, Model
+from iclab.models import MODELS, Mamba, Model
 from iclab.prompts import Outliers, Patterns, Prompts, Stream
 
 SMALL = Patterns(dimension=12, relevant=4, irrelevant=3, outlier=2)
@@ -201,6 +201,15 @@ def test_saving_and_loading_keeps_everything(tmp_path):
     np.testing.assert_array_equal(loaded.losses, trained.losses)
 
 
+def test_weights_of_another_version_are_refused(tmp_path, monkeypatch):
+    train(training("linear", steps=1), (0,)).save(tmp_path / "weights.safetensors")
+    monkeypatch.setattr(MODELS["gpt2"], "version", 7)
+    Trained.load(tmp_path / "weights.safetensors")
+    monkeypatch.setattr(MODELS["linear"], "version", 7)
+    with pytest.raises(iclab.InputError, match=r"was written by other code \(versions .*'model': 1.*'model': 7"):
+        Trained.load(tmp_path / "weights.safetensors")
+
+
 class WithNorm(nn.Module):
     def __init__(self, width):
         super().__init__()
@@ -224,7 +233,7 @@ class WithDropout(nn.Module):
 def test_what_cannot_be_stacked_runs_one_by_one_and_says_why(model, reason):
     run = training(model, steps=4, step_size=0.05)
     told = []
-    both = train(run, (0, 1), tell=told.append)
+    both = train(run, (0, 1), notify=told.append)
     assert reason in told[0]
     assert reason in stacking_obstacle(run)
     again, alone = train(run, (0, 1)), train(run, (1,))

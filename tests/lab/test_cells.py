@@ -16,11 +16,15 @@ from hypothesis import strategies as st
 from lab_helpers import DESCRIPTION, PROMPTS, RECIPE, TRAIN_PROMPTS, TRAINING, measurement
 from pydantic import ValidationError
 
+from iclab import prompts
 from iclab.config import Code
+from iclab.engines import ENGINES
 from iclab.lab import MeasurementCell, TrainingCell
-from iclab.models import GROUP, Model
+from iclab.models import MODELS, Architecture, Model
+from iclab.probes import PROBES
 from iclab.prompts import PAPER_MIXTURES, Outliers, Patterns, Prompts, Ring
 
+GROUP = Architecture.group_size
 OPTIONS = f"{TRAINING}.model.options"
 
 # What is written out, and what it is when nothing is said.
@@ -201,16 +205,55 @@ def test_no_two_changes_share_a_hash():
     assert len({measurement(change).hash for change in [{}, *changes]}) == len(changes) + 1
 
 
-@pytest.mark.parametrize("model", ["mamba", "softmax"])
-@pytest.mark.parametrize("room, retrains", [("prompts", True), ("models", True), ("engines", True), ("probes", False)])
-def test_a_new_version_of_a_room_is_a_new_hash(room: str, retrains: bool, model: str, monkeypatch: pytest.MonkeyPatch):
-    cell = measurement({f"{TRAINING}.model": model})
-    before, before_training = cell.hash, cell.training.hash
-    for name, module in list(sys.modules.items()):
-        if name.startswith(f"iclab.{room}") and hasattr(module, "VERSION"):
-            monkeypatch.setattr(module, "VERSION", module.VERSION + 1)
-    assert cell.hash != before
-    assert (cell.training.hash != before_training) is retrains
+def raise_version(monkeypatch: pytest.MonkeyPatch, kind: str, name: str) -> None:
+    """Raise the version of the prompts, or of one model, engine or probe."""
+    if kind == "prompts":
+        monkeypatch.setattr(prompts, "VERSION", prompts.VERSION + 1)
+    elif kind == "model":
+        monkeypatch.setattr(MODELS[name], "version", MODELS[name].version + 1)
+    else:
+        table = {"engine": ENGINES, "probe": PROBES}[kind]
+        monkeypatch.setitem(table, name, table[name]._replace(version=table[name].version + 1))
+
+
+ON_FUSED = {f"{TRAINING}.model": "mamba"}
+ON_REFERENCE = {f"{TRAINING}.model": "softmax"}
+ON_COMPACT = {f"{TRAINING}.model": "softmax-mlp"}
+GPT2 = {f"{TRAINING}.model": "gpt2"}
+NOISY_TEST = {"prompts.noise": 0.5}  # which the fused engine leaves to the reference engine
+
+
+@pytest.mark.parametrize(
+    "kind, name, cell, changed",
+    [
+        ("prompts", "", ON_FUSED, "both"),
+        ("model", "mamba", ON_FUSED, "both"),
+        ("model", "gpt2", ON_FUSED, "none"),
+        ("model", "gpt2", GPT2, "both"),
+        ("model", "mamba", GPT2, "none"),
+        ("engine", "fused", ON_FUSED, "both"),
+        ("engine", "reference", ON_FUSED, "none"),
+        ("engine", "reference", ON_FUSED | NOISY_TEST, "measurement"),
+        ("engine", "reference", ON_FUSED | {"probe": "tokens"}, "measurement"),
+        ("engine", "reference", ON_FUSED | {"probe": "vote"}, "none"),
+        ("engine", "reference", ON_FUSED | {"probe": "norms"}, "none"),
+        ("engine", "reference", ON_REFERENCE, "both"),
+        ("engine", "fused", ON_REFERENCE, "none"),
+        ("engine", "compact", ON_COMPACT, "both"),
+        ("engine", "reference", ON_COMPACT, "both"),
+        ("probe", "error", ON_FUSED, "measurement"),
+        ("probe", "gates", ON_FUSED, "none"),
+        ("probe", "gates", ON_FUSED | {"probe": "gates"}, "measurement"),
+    ],
+)
+def test_a_new_version_changes_the_hashes_of_its_own_cells(
+    kind: str, name: str, cell: dict[str, Any], changed: str, monkeypatch: pytest.MonkeyPatch
+):
+    found = measurement(cell)
+    before = found.training.hash, found.hash
+    raise_version(monkeypatch, kind, name)
+    expected = {"none": (True, True), "measurement": (True, False), "both": (False, False)}[changed]
+    assert (found.training.hash == before[0], found.hash == before[1]) == expected
 
 
 USER_CODE = """

@@ -87,7 +87,7 @@ def test_it_is_measured_like_any_model_and_kept_in_a_store(tmp_path):
 
 
 def test_there_is_nothing_to_train():
-    with pytest.raises(iclab.InputError, match="model = classical: has no parameters to train; ask for 0 steps"):
+    with pytest.raises(iclab.InputError, match="model = classical: has no parameters to train; use steps = 0"):
         iclab.train("classical", PROMPTS, iclab.Recipe(steps=3), seeds=1)
 
 

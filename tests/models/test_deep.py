@@ -197,8 +197,7 @@ def test_one_deep_layer_is_the_one_layer_model(name, values, residual):
         deep(width=WIDTH, layers=1, norm="none", residual=residual, values=values, **options).double(),
     )
     for model in models:
-        if hasattr(model, "initialise"):
-            model.initialise(basis, seed=4)
+        model.initialise(basis, seed=4)
     answers = [as_answer(model(tokens), 3, 11) for model in models]
     for first, second in zip(*answers, strict=True):
         torch.testing.assert_close(first, second, atol=1e-12, rtol=1e-12)

@@ -135,12 +135,12 @@ def test_bad_options_are_refused_in_one_line(options, message):
 
 
 def test_a_prompt_longer_than_its_positions_is_refused():
-    with pytest.raises(iclab.InputError, match="positions = 4: too few for 5 examples and a query"):
+    with pytest.raises(iclab.InputError, match="positions = 4: must be at least 6 for 5 examples"):
         GPT2(width=WIDTH, hidden=8, positions=4)(torch.zeros(1, 6, WIDTH))
 
 
 def test_a_test_prompt_that_is_too_long_is_refused_before_any_training(cli, tmp_path):
     words = ("--set", 'models=["gpt2"]', "--set", "lengths=[20,300]", "--store", tmp_path / "store", "--out", tmp_path)
     complaint = cli("run", "T-fig3", "--quick", *words).complaint
-    assert "positions = 256: too few for 300 examples and a query" in complaint
+    assert "context_length = 300: must be at most 255 for gpt2" in complaint
     assert not (tmp_path / "store").exists()

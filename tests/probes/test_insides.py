@@ -133,11 +133,23 @@ def test_diverged_seeds_say_so():
 @pytest.mark.parametrize(
     ("model", "probe", "message"),
     [
-        ("mamba", "neurons", "probe = neurons: looks at what mamba does not have; softmax-mlp do"),
-        ("deep-mamba", "alignment", "looks at what deep-mamba does not have; mamba, linear, softmax"),
-        ("classical", "norms", "looks at what classical does not have"),
-        (Model(name="mamba", options={"state_size": 5}), "alignment", "needs state_size of at least 8"),
-        (Model(name="softmax-mlp", options={"value_size": 8}), "parts", "needs value_size of at least 9"),
+        ("mamba", "neurons", "probe = neurons: reads neurons, which mamba does not have; models that do: softmax-mlp"),
+        (
+            "deep-mamba",
+            "alignment",
+            "reads keys, which deep-mamba does not have; models that do: mamba",
+        ),
+        ("classical", "norms", "reads keys, which classical does not have"),
+        (
+            Model(name="mamba", options={"state_size": 5}),
+            "alignment",
+            "state_size = 5: must be at least 8",
+        ),
+        (
+            Model(name="softmax-mlp", options={"value_size": 8}),
+            "parts",
+            "value_size = 8: must be at least 9",
+        ),
     ],
 )
 def test_models_that_lack_what_a_probe_looks_at_are_refused(model, probe, message):

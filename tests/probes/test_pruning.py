@@ -97,5 +97,5 @@ def test_rates_outside_0_to_1_are_refused(rate):
 
 def test_a_model_without_neurons_is_refused():
     run = iclab.train("linear", PROMPTS, iclab.Recipe(steps=0), seeds=1)
-    with pytest.raises(iclab.InputError, match="pruning: takes neurons out of softmax-mlp; linear has none"):
+    with pytest.raises(iclab.InputError, match="pruning: removes neurons, and linear has none"):
         run.measure("error", count=5, pruning=iclab.Pruning(rate=0.5))

@@ -105,5 +105,5 @@ def test_bad_values_are_refused(changes, message):
 def test_the_fused_engine_leaves_such_prompts_to_the_reference(changes):
     prompts = Prompts(patterns=PATTERNS, **changes)
     assert Training(model="mamba", prompts=prompts).engine == "reference"
-    with pytest.raises(ValueError, match=f"{next(iter(changes))} = .*it knows prompts of M alone"):
+    with pytest.raises(ValueError, match=f"{next(iter(changes))} = .*knows only the default"):
         Training(model="mamba", prompts=prompts, engine="fused")

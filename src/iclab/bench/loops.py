@@ -61,8 +61,7 @@ def torch_loop(
     if prompts.label_width > 1:
         sizes["label_width"] = prompts.label_width
     network: Any = MODELS[model](**sizes, **options or {})
-    if hasattr(network, "initialise"):
-        network.initialise(patterns.basis(0), 0)
+    network.initialise(patterns.basis(0), 0)
     optimizer = torch.optim.SGD(network.parameters(), lr=rate)
     fixed = sample()
     for warm in (True, False):

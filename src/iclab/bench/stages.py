@@ -8,9 +8,9 @@ from typing import Any
 import numba
 import numpy as np
 
-from iclab.engines import kernels
-from iclab.engines.fused import KINDS, Seat
-from iclab.engines.recipe import Training
+from iclab.engines import Training
+from iclab.engines.fused import SeedState, gate_kind, prompt_kernels, step_kernels
+from iclab.engines.fused.prompt_kernels import LANES
 
 REPEATS = 2000
 
@@ -20,47 +20,47 @@ _compiled = numba.njit(nogil=True, error_model="numpy")
 @_compiled
 def _words(s, n):  # type: ignore[no-untyped-def]
     for i in range(n):
-        kernels.draw_words(s, np.uint32(0), np.uint32(1), np.uint32(i), np.uint32(0))
+        prompt_kernels.draw_words(s, np.uint32(0), np.uint32(1), np.uint32(i), np.uint32(0))
 
 
 @_compiled
 def _draw(drawing, s, n):  # type: ignore[no-untyped-def]
     for i in range(n):
-        kernels.draw(drawing, s, 0, 1, i, 0)
+        prompt_kernels.draw(drawing, s, 0, 1, i, 0)
 
 
 @_compiled
 def _forward(kind, s, length, products, logits, n):  # type: ignore[no-untyped-def]
     for _ in range(n):
-        kernels.forward(kind, s, length, products, logits)
+        step_kernels.forward(kind, s, length, products, logits)
 
 
 @_compiled
 def _backward(kind, s, length, t, n):  # type: ignore[no-untyped-def]
     for i in range(n):
-        kernels.backward(kind, s, length, i % kernels.LANES, t.pairs, t.along, t.row)
+        step_kernels.backward(kind, s, length, i % LANES, t.pairs, t.along, t.row)
 
 
 @_compiled
 def _step(w, t, frame, diagonal, n):  # type: ignore[no-untyped-def]
     for _ in range(n):
-        kernels.fill_tables(w, t, frame, diagonal)
-        kernels.gradients(w, t, frame, diagonal)
+        step_kernels.fill_tables(w, t, frame, diagonal)
+        step_kernels.gradients(w, t, frame, diagonal)
 
 
 def stages(training: Training) -> dict[str, float]:
     """Time the stages; the backward pass is for a prompt inside the hinge, tables and gradients for a whole batch."""
-    seat = Seat(training, 0, training.prompts.patterns.basis(0))
-    kind, length = KINDS[training.model.gating], training.prompts.context_length
-    tables = (seat.sums.products, seat.sums.logits)
+    state = SeedState(training, 0, training.prompts.patterns.basis(0))
+    kind, length = gate_kind(training), training.prompts.context_length
+    tables = (state.tables.products, state.tables.logits)
     work: dict[str, tuple[Any, tuple[Any, ...], float]] = {
-        "random words": (_words, (seat.scratch,), kernels.LANES),
-        "drawing, words included": (_draw, (seat.drawing, seat.scratch), kernels.LANES),
-        "forward": (_forward, (kind, seat.scratch, length, *tables), kernels.LANES),
-        "backward, if inside the hinge": (_backward, (kind, seat.scratch, length, seat.sums), 1),
+        "random words": (_words, (state.scratch,), LANES),
+        "drawing, words included": (_draw, (state.drawing, state.scratch), LANES),
+        "forward": (_forward, (kind, state.scratch, length, *tables), LANES),
+        "backward, if inside the hinge": (_backward, (kind, state.scratch, length, state.tables), 1),
         "tables and gradients": (
             _step,
-            (seat.weights, seat.sums, seat.coordinates, seat.diagonal),
+            (state.weights, state.tables, state.coordinates, state.diagonal),
             training.recipe.batch_size,
         ),
     }

@@ -15,7 +15,7 @@ from pydantic import Field
 from iclab.cli.parser import PROMPT_FLAGS, RECIPE_FLAGS
 from iclab.cli.values import read_pairs, read_value
 from iclab.config import Config, InputError
-from iclab.engines import Engine, Recipe, Trained, Training, warn_beyond_theory
+from iclab.engines import EngineName, Recipe, Trained, Training, warn_beyond_theory
 from iclab.lab import MeasurementCell, Store, TrainingCell, run
 from iclab.models import Model
 from iclab.probes import Proportion, Pruning, Row
@@ -35,7 +35,7 @@ class Request(Config):
     probes: Annotated[tuple[str, ...], Field(min_length=1)] = ("error",)
     pruning: Pruning | None = None
     """Neurons to remove before measuring."""
-    engine: Engine = "auto"
+    engine: EngineName = "auto"
     dtype: Literal["float32", "float64"] = "float32"
     basis_seed: Annotated[int | None, Field(ge=0, lt=2**32)] = None
 

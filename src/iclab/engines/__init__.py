@@ -1,28 +1,33 @@
 """Engines: train (a recipe in, weights and snapshots out) and answer prompts with the result."""
 
-from iclab.engines.engine import answers, check, tally, tally_prompts, train, version, weights
-from iclab.engines.recipe import Engine, Recipe, Switch, Training, faster_obstacle, warn_beyond_theory
-from iclab.engines.reference import VERSION as REFERENCE_VERSION
+from iclab.engines.engine import Sums, answer_versions, answers, check, sum_answers, sum_prompts, train, weights
+from iclab.engines.recipe import Recipe, Switch
 from iclab.engines.reference import stacking_obstacle
-from iclab.engines.trained import Report, Trained, stacked_dictionary
+from iclab.engines.registry import ENGINES, Engine, faster_obstacle, versions
+from iclab.engines.trained import Advance, Notify, Trained, stacked_dictionary
+from iclab.engines.training import EngineName, Training, warn_beyond_theory
 
 __all__ = [
-    "REFERENCE_VERSION",
+    "ENGINES",
+    "Advance",
     "Engine",
+    "EngineName",
+    "Notify",
     "Recipe",
-    "Report",
+    "Sums",
     "Switch",
     "Trained",
     "Training",
+    "answer_versions",
     "answers",
     "check",
     "faster_obstacle",
     "stacked_dictionary",
     "stacking_obstacle",
-    "tally",
-    "tally_prompts",
+    "sum_answers",
+    "sum_prompts",
     "train",
-    "version",
+    "versions",
     "warn_beyond_theory",
     "weights",
 ]

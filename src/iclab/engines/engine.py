@@ -1,8 +1,9 @@
-"""The front door of the engines: train, answer and add up, whichever engine a training runs on."""
+"""What the engines do, whichever one a training runs on: train, return weights, answer prompts, sum over answers."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from typing import Protocol
 
 import numpy as np
 import torch
@@ -10,17 +11,29 @@ from numpy.typing import NDArray
 
 from iclab.config import InputError
 from iclab.engines import fused, reference
-from iclab.engines.recipe import Training, undrawable
-from iclab.engines.trained import Report, Trained
+from iclab.engines.registry import ENGINES, FUSED
+from iclab.engines.trained import Advance, Notify, Trained
+from iclab.engines.training import Training
 from iclab.models import Answer
 from iclab.prompts import PromptBatch, Prompts, Stream
 
 Sums = dict[str, NDArray[np.float64]]
+"""What a probe adds up over prompts: arrays (seeds, …) by name."""
 
 
-def version(training: Training) -> int:
-    """Return the version of the code that this training runs on: part of every cell's hash."""
-    return fused.VERSION if training.engine == "fused" else reference.VERSION
+class Runner(Protocol):
+    """The module that runs an engine."""
+
+    def train(
+        self, training: Training, seeds: tuple[int, ...], advance: Advance, notify: Notify, threads: int
+    ) -> Trained:
+        """Train every seed from its initial weights."""
+
+    def weights(self, trained: Trained, step: int) -> dict[str, torch.Tensor]:
+        """Return the model's own weights, (seeds, …), from a snapshot."""
+
+
+_RUNNERS: dict[str, Runner] = {"fused": fused, "compact": reference, "reference": reference}
 
 
 def check(training: Training) -> None:
@@ -32,20 +45,17 @@ def check(training: Training) -> None:
 def train(
     training: Training,
     seeds: tuple[int, ...],
-    report: Report = lambda prompts: None,
-    tell: Callable[[str], None] = lambda text: None,
+    advance: Advance = lambda prompts: None,
+    notify: Notify = lambda text: None,
     threads: int = 1,
 ) -> Trained:
-    """Train every seed from its initial weights by the recipe."""
-    if training.engine == "fused":
-        return fused.train(training, seeds, report, tell, threads)
-    return reference.train(training, seeds, report, tell)
+    """Train every seed from its initial weights, as the recipe says."""
+    return _RUNNERS[training.engine].train(training, seeds, advance, notify, threads)
 
 
 def weights(trained: Trained, at: int | None = None) -> dict[str, torch.Tensor]:
     """Return the model's own weights by name, (seeds, …), after step ``at``; by default the last."""
-    step = _kept(trained, at)
-    return fused.dense(trained, step) if trained.training.engine == "fused" else trained.snapshots[step]
+    return _RUNNERS[trained.training.engine].weights(trained, _kept(trained, at))
 
 
 def answers(
@@ -56,56 +66,66 @@ def answers(
     at: int | None = None,
     stream: Stream = Stream.TEST,
     step: int = 0,
-    report: Report = lambda prompts: None,
+    advance: Advance = lambda prompts: None,
 ) -> Iterator[tuple[PromptBatch, Answer]]:
-    """Answer ``count`` fresh prompts with each seed's weights, a chunk at a time, with all that went on inside."""
-    return reference.answers(trained, weights(trained, at), prompts, count, stream=stream, step=step, report=report)
+    """Answer ``count`` fresh prompts per seed, one chunk at a time, with attention and gates."""
+    return reference.answers(trained, weights(trained, at), prompts, count, stream=stream, step=step, advance=advance)
 
 
-def tally(
+def sum_answers(
     trained: Trained,
     probe: str,
-    add_up: Callable[[PromptBatch, Answer], Sums],
+    add: Callable[[PromptBatch, Answer], Sums],
     prompts: Prompts,
     count: int,
     *,
     at: int | None = None,
     draw: int = 0,
-    report: Report = lambda prompts: None,
+    advance: Advance = lambda prompts: None,
     threads: int = 1,
 ) -> Sums:
-    """Add up a probe over ``count`` test prompts a seed; ``add_up`` says what it adds for one chunk of answers."""
-    if trained.training.engine == "fused" and probe in fused.SUMS and not undrawable(prompts):
+    """Sum a probe over ``count`` test prompts per seed; ``add`` returns the sums of one chunk of answers."""
+    if _sums_itself(trained.training, probe, prompts):
         step = _kept(trained, at)
-        return fused.sums(trained, probe, prompts, count, at=step, draw=draw, report=report, threads=threads)
-    sums: Sums = {}
-    for batch, answer in answers(trained, prompts, count, at=at, step=draw, report=report):
-        _add(sums, add_up(batch, answer))
-    return sums
+        return fused.sums(trained, probe, prompts, count, at=step, draw=draw, advance=advance, threads=threads)
+    total: Sums = {}
+    for batch, answer in answers(trained, prompts, count, at=at, step=draw, advance=advance):
+        _add(total, add(batch, answer))
+    return total
 
 
-def tally_prompts(
+def sum_prompts(
     trained: Trained,
-    add_up: Callable[[PromptBatch], Sums],
+    add: Callable[[PromptBatch], Sums],
     prompts: Prompts,
     count: int,
     *,
     draw: int = 0,
-    report: Report = lambda prompts: None,
+    advance: Advance = lambda prompts: None,
 ) -> Sums:
-    """Add up what the same test prompts say by themselves, without asking the model."""
-    sums: Sums = {}
+    """Sum over the same test prompts as `sum_answers`, without asking the model."""
+    total: Sums = {}
     for first in range(0, count, reference.CHUNK):
         many = min(reference.CHUNK, count - first)
         batch = prompts.draw(trained.seeds, Stream.TEST, step=draw, first=first, count=many)
-        _add(sums, add_up(batch))
-        report(many * len(trained.seeds))
-    return sums
+        _add(total, add(batch))
+        advance(many * len(trained.seeds))
+    return total
 
 
-def _add(sums: Sums, more: Sums) -> None:
+def answer_versions(training: Training, probe: str, prompts: Prompts) -> dict[str, int]:
+    """Return the version of the reference engine if that answers the prompts of a probe; part of the hash of cells."""
+    return {} if _sums_itself(training, probe, prompts) else {"reference": ENGINES["reference"].version}
+
+
+def _sums_itself(training: Training, probe: str, prompts: Prompts) -> bool:
+    """Whether the engine of a training sums a probe by itself, without the reference engine."""
+    return training.engine == "fused" and probe in fused.SUMS and not FUSED.obstacle(prompts)
+
+
+def _add(total: Sums, more: Sums) -> None:
     for name, value in more.items():
-        sums[name] = sums[name] + value if name in sums else value
+        total[name] = total[name] + value if name in total else value
 
 
 def _kept(trained: Trained, at: int | None) -> int:

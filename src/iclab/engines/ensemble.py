@@ -1,8 +1,8 @@
 """Many seeds of one architecture, run together.
 
-`Stacked` holds all seeds' weights in one leading dimension and runs them in one `torch.func.vmap`. Modules that
-cannot be stacked (buffers that change, random layers, in-place tricks) run seed after seed in `OneByOne`.
-Both have the same methods; `assemble` chooses and says why.
+`Stacked` holds the weights of all seeds in one leading dimension and runs them in one `torch.func.vmap`. Modules that
+cannot be stacked (buffers that change, random layers, in-place operations) run one after another in `OneByOne`. Both
+have the same methods; `assemble` chooses between them.
 """
 
 from __future__ import annotations
@@ -17,15 +17,15 @@ from torch import Tensor, nn
 from torch.func import functional_call, stack_module_state, vmap
 
 from iclab.config import InputError
-from iclab.models import Answer, Model, as_answer, combine
+from iclab.models import Answer, Architecture, Model, as_answer, combine
 from iclab.prompts import Basis, PromptBatch, Prompts
 
 Weights = dict[str, Tensor]
-"""Every seed's weights by name, shape (seeds, …)."""
+"""The weights of every seed by name, (seeds, …)."""
 
 
 class Stacked:
-    """Seeds stacked in one leading dimension."""
+    """Seeds in one leading dimension."""
 
     def __init__(self, modules: Sequence[nn.Module]) -> None:
         parameters, buffers = stack_module_state(list(modules))
@@ -34,22 +34,22 @@ class Stacked:
         self._skeleton = modules[0]  # only its code is used
 
     def parameters(self) -> list[Tensor]:
-        """The tensors to optimise."""
+        """Return the tensors to optimise."""
         return list(self._parameters.values())
 
     def norms(self) -> Tensor:
-        """Each seed's gradient norm, (seeds,)."""
+        """Return the gradient norm of each seed, (seeds,)."""
         squares = [p.grad.flatten(1).square().sum(1) for p in self.parameters() if p.grad is not None]
         return torch.stack(squares).sum(0).sqrt()
 
     def scale_gradients(self, factor: Tensor) -> None:
-        """Multiply each seed's gradient by its factor, (seeds,)."""
+        """Multiply the gradient of each seed by its factor, (seeds,)."""
         for p in self.parameters():
             if p.grad is not None:
                 p.grad.mul_(factor.view(-1, *[1] * (p.dim() - 1)))
 
     def forward(self, tokens: Tensor, training: bool) -> Answer:
-        """Answer each seed's prompts (seeds, batch, l + 1, width)."""
+        """Answer prompts (seeds, batch, l + 1, width)."""
         self._skeleton.train(training)
 
         def one(parameters: Weights, buffers: Weights, prompts: Tensor) -> dict[str, Tensor]:
@@ -59,17 +59,17 @@ class Stacked:
 
         return Answer(**vmap(one)(self._parameters, self._buffers, tokens))
 
-    def compact(self, batch: PromptBatch, rows: Tensor) -> Answer:
-        """Answer compact prompts made of ``rows`` (seeds, D' + 1, width), by the model's own function for them."""
-        answer: Answer = type(self._skeleton).compact(self._parameters | self._buffers, rows, batch)  # type: ignore[attr-defined]
-        return answer
+    def answer_compact(self, batch: PromptBatch, rows: Tensor) -> Answer:
+        """Answer compact prompts over dictionary ``rows`` (seeds, D' + 1, width) with the model's own function."""
+        assert isinstance(self._skeleton, Architecture)
+        return self._skeleton.answer_compact(self._parameters | self._buffers, rows, batch)
 
     def weights(self) -> Weights:
-        """Return a copy of every seed's weights, on the CPU."""
+        """Return a copy of all weights, on the CPU."""
         return {name: value.detach().cpu().clone() for name, value in (self._parameters | self._buffers).items()}
 
     def keep(self, seeds: Sequence[int], optimizer: torch.optim.Optimizer) -> None:
-        """Drop all seeds but these from the ensemble and from the optimiser's memory."""
+        """Keep these rows of seeds, and drop all others from the ensemble and from the optimiser's state."""
 
         def rows(value: Tensor) -> Tensor:
             return value[torch.as_tensor(seeds, dtype=torch.long, device=value.device)].clone()
@@ -87,9 +87,10 @@ class Stacked:
 
 
 class OneByOne:
-    """Seeds run one after another, each a module of its own.
+    """Seeds that run one after another, one module each.
 
-    A random layer's draws are a function of seed and call, so that a seed's result does not depend on the others.
+    What a random layer draws is a function of the seed and of the number of calls, so that seeds do not depend on each
+    other.
     """
 
     def __init__(self, modules: Sequence[nn.Module], seeds: Sequence[int]) -> None:
@@ -139,21 +140,21 @@ def initial_modules(
     bases: Sequence[Basis],
     dtype: torch.dtype,
 ) -> list[nn.Module]:
-    """Build each seed's module: a pure function of the seed (and, for built-in models, of its basis)."""
+    """Build the module of each seed: a pure function of the seed and, if it uses `initialise`, of the basis."""
     modules = []
     for seed, basis in zip(seeds, bases, strict=True):
         with torch.random.fork_rng(devices=[]), _default_dtype(dtype):
             torch.manual_seed(seed)
             module = model.build(width, prompts.context_length, prompts.label_width).to(dtype)
-        if hasattr(module, "initialise"):
-            module.initialise(basis, seed)  # type: ignore[operator]
+        if isinstance(module, Architecture):
+            module.initialise(basis, seed)
         modules.append(module)
     return modules
 
 
 @contextmanager
 def _default_dtype(dtype: torch.dtype) -> Iterator[None]:
-    """Let a module draw its weights in the precision it will train in, not round them from another."""
+    """Let a module draw its weights in the dtype it trains in, instead of rounding them from another."""
     before = torch.get_default_dtype()
     torch.set_default_dtype(dtype)
     try:
@@ -162,25 +163,26 @@ def _default_dtype(dtype: torch.dtype) -> Iterator[None]:
         torch.set_default_dtype(before)
 
 
-def assemble(modules: Sequence[nn.Module], seeds: Sequence[int], example: Tensor) -> tuple[Stacked | OneByOne, str]:
-    """Stack the modules if `torch.func` can, else run them one by one; the text says why they are not stacked."""
+def assemble(
+    model: Model, modules: Sequence[nn.Module], seeds: Sequence[int], example: Tensor
+) -> tuple[Stacked | OneByOne, str]:
+    """Stack the modules if `torch.func` can, else run them one by one; return the reason why they are not stacked."""
     _check_shape(modules[0], example[0])
-    ours = type(modules[0]).__module__.startswith("iclab.")  # whose buffers never change
-    if ours and (alone := getattr(modules[0], "alone", "")):
-        return OneByOne(modules, seeds), str(alone)
-    if list(modules[0].buffers()) and not ours:
-        return OneByOne(modules, seeds), "it has buffers, which may change while it runs"
+    obstacle = model.architecture.one_by_one(model.options)
+    if not obstacle and list(modules[0].buffers()) and not model.architecture.constant_buffers:
+        obstacle = "it has buffers, which may change while it runs"
+    if obstacle:
+        return OneByOne(modules, seeds), obstacle
     stacked = Stacked(modules)
-    if not ours:
-        try:
-            stacked.forward(example, training=True)
-        except RuntimeError as error:
-            return OneByOne(modules, seeds), str(error).strip().splitlines()[0].rstrip(".")
+    try:
+        stacked.forward(example, training=True)
+    except RuntimeError as error:
+        return OneByOne(modules, seeds), str(error).strip().splitlines()[0].rstrip(".")
     return stacked, ""
 
 
 def _check_shape(module: nn.Module, prompts: Tensor) -> None:
-    """Try one batch, so that a model of the wrong shape is refused in one clear line before any work is done."""
+    """Try one batch, to refuse a model of the wrong shape before any work is done."""
     try:
         with torch.no_grad(), torch.random.fork_rng(devices=[]):
             returned = copy.deepcopy(module)(prompts)

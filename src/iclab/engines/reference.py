@@ -1,13 +1,12 @@
 """The reference engine: plain PyTorch, dense tokens, autograd, seeds stacked in one leading dimension.
 
-Slow beside an engine written for one architecture, but it trains anything, and every faster one is tested against it.
-The same loop also drives the *compact* engine: models that can answer prompts in dictionary coordinates
-(`iclab.models.compact`) are then asked in those, the rest is as here.
+It is slower than an engine written for one architecture, but it trains any model, and the faster engines are tested
+against it. The *compact* engine is the same loop with models that answer prompts in dictionary coordinates.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 
 import numpy as np
@@ -15,21 +14,20 @@ import torch
 
 from iclab.config import InputError
 from iclab.engines.ensemble import OneByOne, Stacked, Weights, assemble, initial_modules
-from iclab.engines.recipe import OPTIMIZERS, Training
-from iclab.engines.trained import Report, Trained, bases, stacked_dictionary
+from iclab.engines.recipe import OPTIMIZERS
+from iclab.engines.registry import COMPACT
+from iclab.engines.trained import Advance, Notify, Trained, bases, stacked_dictionary
+from iclab.engines.training import Training
 from iclab.models import Answer
 from iclab.prompts import PromptBatch, Prompts, Stream
 
-VERSION = 1
-"""Part of every cell's hash: bump it when the same description trains to other weights, beyond rounding."""
-
 CHUNK = 256
-"""Prompts answered at a time when measuring: few enough to stay in the processor's cache."""
+"""Prompts per seed that are answered at a time in measurements: few enough to stay in the processor's cache."""
 
 
 @contextmanager
 def one_thread() -> Iterator[None]:
-    """Run torch on one thread: sums are then made in one order, so that results do not depend on cores."""
+    """Run torch on one thread: it then sums in one order, so that results do not depend on the number of cores."""
     before = torch.get_num_threads()
     torch.set_num_threads(1)
     try:
@@ -41,23 +39,24 @@ def one_thread() -> Iterator[None]:
 def train(
     training: Training,
     seeds: tuple[int, ...],
-    report: Report = lambda prompts: None,
-    tell: Callable[[str], None] = lambda text: None,
+    advance: Advance = lambda prompts: None,
+    notify: Notify = lambda text: None,
+    threads: int = 1,
 ) -> Trained:
-    """Train every seed from its initial weights by the recipe."""
+    """Train every seed from its initial weights, on one thread whatever ``threads`` is."""
     with one_thread():
-        return _train(training, seeds, report, tell)
+        return _train(training, seeds, advance, notify)
 
 
-def _train(training: Training, seeds: tuple[int, ...], report: Report, tell: Callable[[str], None]) -> Trained:
+def _train(training: Training, seeds: tuple[int, ...], advance: Advance, notify: Notify) -> Trained:
     recipe, dtype = training.recipe, getattr(torch, training.dtype)
-    alive = list(range(len(seeds)))  # rows of `seeds` still training
+    alive = list(range(len(seeds)))  # rows of `seeds` that still train
     ensemble, obstacle = _ensemble(training, seeds)
-    ask = _Asking(training, seeds, ensemble)
-    if obstacle and recipe.steps and not isinstance(training.model.name, str):  # what its author may want to mend
-        tell(f"{training.model.label}: seeds run one after another, not stacked: {obstacle}")
+    forward = _Forward(training, seeds, ensemble)
+    if obstacle and recipe.steps and not isinstance(training.model.name, str):  # its author may want to know
+        notify(f"{training.model.label}: seeds run one after another, not stacked: {obstacle}")
     _check_parameters(training, ensemble)
-    parameters = ensemble.parameters() or [torch.zeros(1)]  # an optimiser wants something, even for 0 steps
+    parameters = ensemble.parameters() or [torch.zeros(1)]  # an optimiser needs something, even for 0 steps
     optimizer = OPTIMIZERS[recipe.optimizer](parameters, lr=recipe.step_size, **recipe.optimizer_options)
     losses = np.full((recipe.steps, len(seeds)), np.nan)
     diverged_at = np.full(len(seeds), -1, dtype=np.int64)
@@ -73,7 +72,7 @@ def _train(training: Training, seeds: tuple[int, ...], report: Report, tell: Cal
             [seeds[i] for i in alive], Stream.TRAIN, step=step, count=recipe.batch_size, dtype=training.dtype
         )
         target = torch.from_numpy(batch.target).to(training.device, dtype)
-        output = ask(prompts, batch, alive).output
+        output = forward(prompts, batch, alive).output
         loss = hinge(output, target).mean(1)  # (seeds,)
         optimizer.zero_grad(set_to_none=True)
         loss.sum().backward()
@@ -89,14 +88,19 @@ def _train(training: Training, seeds: tuple[int, ...], report: Report, tell: Cal
             diverged_at[[i for i, ok in zip(alive, finite, strict=True) if not ok]] = step
             ensemble.keep(np.flatnonzero(finite).tolist(), optimizer)
             alive = [i for i, ok in zip(alive, finite, strict=True) if ok]
-        report(recipe.batch_size * len(seeds))
+        advance(recipe.batch_size * len(seeds))
 
-    for step in recipe.kept:  # steps after the last seed diverged
+    for step in recipe.kept:  # after the last seed has diverged
         snapshots.setdefault(step, _scatter({n: w[:0] for n, w in snapshots[0].items()}, [], len(seeds)))
     for end in snapshots[recipe.steps].values():
         broken = ~end.reshape(len(seeds), -1).isfinite().all(1).numpy()
         diverged_at[broken & (diverged_at < 0)] = recipe.steps
     return Trained(training, tuple(seeds), snapshots, diverged_at, losses)
+
+
+def weights(trained: Trained, step: int) -> Weights:
+    """Return the weights after a step, (seeds, …) by name."""
+    return trained.snapshots[step]
 
 
 def answers(
@@ -107,24 +111,24 @@ def answers(
     *,
     stream: Stream = Stream.TEST,
     step: int = 0,
-    report: Report = lambda prompts: None,
+    advance: Advance = lambda prompts: None,
 ) -> Iterator[tuple[PromptBatch, Answer]]:
-    """Answer ``count`` fresh prompts with each seed's weights (dense, by name), a chunk at a time."""
+    """Answer ``count`` fresh prompts per seed with the given weights, one chunk at a time."""
     training, seeds = trained.training, trained.seeds
     ensemble, _ = _ensemble(training, seeds, weights=weights)
-    ask = _Asking(training, seeds, ensemble)
+    forward = _Forward(training, seeds, ensemble)
     for first in range(0, count, CHUNK):
         with one_thread(), torch.no_grad():
             batch = prompts.draw(
                 seeds, stream, step=step, first=first, count=min(CHUNK, count - first), dtype=training.dtype
             )
-            answer = ask(prompts, batch, training=False)
+            answer = forward(prompts, batch, training=False)
         yield batch, answer
-        report(batch.outlier.shape[1] * len(seeds))
+        advance(batch.outlier.shape[1] * len(seeds))
 
 
-class _Asking:
-    """Puts prompts before an ensemble: as dense tokens, or as they are to the compact form of a model."""
+class _Forward:
+    """Runs an ensemble on drawn prompts: as dense tokens, or in dictionary coordinates on the compact engine."""
 
     def __init__(self, training: Training, seeds: tuple[int, ...], ensemble: Stacked | OneByOne) -> None:
         self._training, self._seeds, self._ensemble = training, seeds, ensemble
@@ -133,8 +137,8 @@ class _Asking:
     def __call__(
         self, prompts: Prompts, batch: PromptBatch, alive: list[int] | None = None, *, training: bool = True
     ) -> Answer:
-        """Answer prompts of the living seeds; of all, if nothing is said about them."""
-        compact = self._training.engine == "compact" and not prompts.noise
+        """Answer the prompts of the seeds in rows ``alive``; by default of all seeds."""
+        compact = self._training.engine == "compact" and not COMPACT.obstacle(prompts)
         if prompts not in self._dictionaries:
             rows = stacked_dictionary(self._training, self._seeds, prompts)
             self._dictionaries[prompts] = with_label(rows, prompts.label_width) if compact else rows
@@ -142,25 +146,25 @@ class _Asking:
         if alive is not None and len(alive) < len(self._seeds):
             dictionary = dictionary[alive]
         if compact:
-            assert isinstance(self._ensemble, Stacked)  # as built-in models are
-            return self._ensemble.compact(batch, dictionary)
+            assert isinstance(self._ensemble, Stacked)  # checked when it was built
+            return self._ensemble.answer_compact(batch, dictionary)
         return self._ensemble.forward(batch.dense(dictionary), training=training)
 
 
 def with_label(dictionary: torch.Tensor, width: int) -> torch.Tensor:
-    """Make tokens of dictionary rows (seeds, D', d), and a last one of a label of 1: (seeds, D' + 1, d + width)."""
+    """Turn dictionary rows (seeds, D', d) into tokens, and append a label of 1: (seeds, D' + 1, d + width)."""
     rows = torch.nn.functional.pad(dictionary, (0, width, 0, 1))
     rows[:, -1, dictionary.shape[-1]] = 1.0
     return rows
 
 
 def hinge(output: torch.Tensor, target: torch.Tensor) -> torch.Tensor:
-    """max{0, 1 − z·F}, averaged over the numbers of a label: M (4). At the kink the gradient is 0."""
+    """Return max{0, 1 − z·F}, averaged over the numbers of a label: M (4). Its gradient at the kink is 0."""
     return torch.relu(1.0 - target * output).mean(-1)
 
 
 def stacking_obstacle(training: Training) -> str:
-    """Say why seeds of this model cannot be stacked; an empty text if they can."""
+    """Return the reason why seeds of this model cannot be stacked; empty if they can."""
     ensemble, obstacle = _ensemble(training, (0, 1))
     _check_parameters(training, ensemble)
     return obstacle
@@ -168,7 +172,7 @@ def stacking_obstacle(training: Training) -> str:
 
 def _check_parameters(training: Training, ensemble: Stacked | OneByOne) -> None:
     if training.recipe.steps and not ensemble.parameters():
-        raise InputError(f"model = {training.model.label}: has no parameters to train; ask for 0 steps")
+        raise InputError(f"model = {training.model.label}: has no parameters to train; use steps = 0")
 
 
 def _ensemble(
@@ -176,7 +180,7 @@ def _ensemble(
     seeds: tuple[int, ...],
     weights: Weights | None = None,
 ) -> tuple[Stacked | OneByOne, str]:
-    """Build the seeds' models, at their initial weights or at the given ones."""
+    """Build the models of all seeds with their initial weights, or with the given ones."""
     first = training.prompts.draw(seeds, Stream.TRAIN, count=2, dtype=training.dtype)
     example = first.dense(stacked_dictionary(training, seeds, training.prompts))
     dtype = getattr(torch, training.dtype)
@@ -185,11 +189,16 @@ def _ensemble(
         module.to(training.device)
         if weights is not None:
             module.load_state_dict({name: w[row] for name, w in weights.items()})
-    return assemble(modules, seeds, example)
+    ensemble, obstacle = assemble(training.model, modules, seeds, example)
+    if obstacle and training.engine == "compact":
+        raise InputError(
+            f"model = {training.model.label}: has a compact form, so its seeds must be stacked: {obstacle}"
+        )
+    return ensemble, obstacle
 
 
 def _scatter(weights: Weights, alive: list[int], total: int) -> Weights:
-    """Put the living seeds' weights into their rows, NaN elsewhere."""
+    """Put the weights of seeds that still train into their rows, NaN elsewhere."""
     if len(alive) == total:
         return weights
     out = {}

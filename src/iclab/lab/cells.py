@@ -9,11 +9,11 @@ from typing import Annotated
 
 from pydantic import Field, model_validator
 
-from iclab import engines, models, probes, prompts
+from iclab import engines, probes
 from iclab.config import Code, Config
 from iclab.engines import Training
-from iclab.models import GROUP
-from iclab.probes import Pruning, unmeasurable
+from iclab.models import Architecture
+from iclab.probes import Pruning, measuring_obstacle
 from iclab.prompts import Prompts
 
 
@@ -21,25 +21,25 @@ class TrainingCell(Config):
     """A training of one group of seeds."""
 
     training: Training
-    group: Annotated[int, Field(ge=0, lt=2**32 // GROUP)] = 0
+    group: Annotated[int, Field(ge=0, lt=2**32 // Architecture.group_size)] = 0
     """Seeds are trained in fixed groups, such as 8g … 8g + 7, so that none depends on which others were asked for."""
 
     @property
     def seeds(self) -> tuple[int, ...]:
         """The seeds of this group."""
-        size = self.training.model.group
+        size = self.training.model.architecture.group_size
         return tuple(range(self.group * size, (self.group + 1) * size))
 
     @classmethod
     def groups(cls, training: Training, seeds: int) -> list[TrainingCell]:
         """Return the cells that hold seeds 0 … seeds − 1."""
-        return [cls(training=training, group=group) for group in range(-(-seeds // training.model.group))]
+        size = training.model.architecture.group_size
+        return [cls(training=training, group=group) for group in range(-(-seeds // size))]
 
     @property
     def hash(self) -> str:
         """The name of this cell in a store."""
-        engine = engines.version(self.training)
-        return self.digest(prompts=prompts.VERSION, models=models.VERSION, engine=engine)
+        return self.digest(**engines.versions(self.training))
 
     @property
     def work(self) -> int:
@@ -66,27 +66,22 @@ class MeasurementCell(Config):
     def _known(self) -> MeasurementCell:
         if self.at is None:  # settled here, so that the hash knows the step
             object.__setattr__(self, "at", self.training.training.recipe.steps)
-        if obstacle := unmeasurable(self.training.training, self.probe, self.pruning, self.count):
+        if obstacle := measuring_obstacle(self.training.training, self.probe, self.pruning, self.count):
             raise ValueError(obstacle)
         kept = self.training.training.recipe.kept
         if self.at not in kept:
             raise ValueError(f"at = {self.at}: weights are kept after steps {', '.join(map(str, kept))}")
         if obstacle := self.training.training.prompts.fits(self.prompts):
             raise ValueError(obstacle)
-        if obstacle := self.training.training.model.too_long(self.prompts.context_length):
+        if obstacle := self.training.training.model.length_obstacle(self.prompts.context_length):
             raise ValueError(obstacle)
         return self
 
     @property
     def hash(self) -> str:
         """The name of this cell in a store."""
-        return self.digest(
-            prompts=prompts.VERSION,
-            models=models.VERSION,
-            engine=engines.version(self.training.training),
-            reference=engines.REFERENCE_VERSION,  # which measures what the fused engine cannot
-            probes=probes.VERSION,
-        )
+        training = self.training.training
+        return self.digest(**engines.versions(training) | probes.versions(training, self.probe, self.prompts))
 
     @property
     def work(self) -> int:

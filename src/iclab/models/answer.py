@@ -1,4 +1,4 @@
-"""What a forward pass gives back: the output, and what went on inside."""
+"""What a forward pass returns: the output, and the attention and gates behind it."""
 
 from __future__ import annotations
 
@@ -14,23 +14,21 @@ from iclab.config import InputError
 class Answer(NamedTuple):
     """A model's output for a batch of prompts, with the attention scores and gates that made it.
 
-    ``output`` is (batch, w), ``attention`` and ``gate`` are (batch, layers, l); a model of one layer may leave that
-    axis out, and what `iclab.Run.answer` returns has the seeds in front. Of several heads, scores are summed (softmax:
-    averaged) and gates averaged. The arrays over examples leave the query out. It shows no label, so in one layer it
-    adds nothing to the output.
+    A model of one layer may leave the axis of layers out. `iclab.Run.answer` adds an axis of seeds in front. Scores of
+    several heads are summed (softmax: averaged), gates are averaged. Arrays over examples leave the query out: it shows
+    no label, so in one layer it adds nothing to the output.
     """
 
     output: Tensor
-    """(batch, w) F, one number for each number in a label."""
+    """(batch, w) F, one number per number of a label."""
     attention: Tensor | None = None
-    """(batch, layers, l) score of each example, p_iᵀ W_Bᵀ W_C p_query, or its softmax; a model may leave one layer's
-    axis out."""
+    """(batch, layers, l) the score of each example, p_iᵀ W_Bᵀ W_C p_query, or its softmax."""
     gate: Tensor | None = None
-    """(batch, layers, l) G of each example's label, seen from the query; 1 where the model has none."""
+    """(batch, layers, l) the gate G of each example as the query sees it; 1 in a model without gates."""
 
 
 def combine(answers: Sequence[Answer], how: Callable[[list[Tensor]], Tensor]) -> Answer:
-    """Put several answers of one model together, part by part: stacked by seed, or one chunk behind the other."""
+    """Combine answers of one model part by part; ``how`` stacks seeds or concatenates chunks."""
     parts: dict[str, Any] = {}
     for name in Answer._fields:
         values = [getattr(answer, name) for answer in answers]
@@ -39,7 +37,7 @@ def combine(answers: Sequence[Answer], how: Callable[[list[Tensor]], Tensor]) ->
 
 
 def as_answer(returned: Answer | Tensor, batch: int, length: int, label_width: int = 1) -> Answer:
-    """Accept what a model returned for prompts of ``length`` examples: an `Answer`, or just its output."""
+    """Turn what a model returned, an `Answer` or just its output, into an `Answer`, and check its shapes."""
     answer = returned if isinstance(returned, Answer) else Answer(returned)
     output = answer.output
     answer = answer._replace(
@@ -52,13 +50,13 @@ def as_answer(returned: Answer | Tensor, batch: int, length: int, label_width: i
         return answer._replace(output=output.unsqueeze(-1))
     if output.shape != (batch, label_width):
         raise InputError(
-            f"model output shape = {tuple(output.shape)}: must be ({batch}, {label_width}), one row for each prompt"
+            f"model output shape = {tuple(output.shape)}: must be ({batch}, {label_width}), one row per prompt"
         )
     return answer
 
 
 def _by_layer(name: str, part: Tensor | None, batch: int, length: int) -> Tensor | None:
-    """Give what one layer did the axis of layers."""
+    """Add the axis of layers if a model of one layer left it out."""
     if part is None:
         return None
     if isinstance(part, torch.Tensor) and (part.shape[0:1], part.shape[-1:]) == ((batch,), (length,)):

@@ -1,43 +1,47 @@
-"""Classical learners, fitted afresh on every prompt's own examples: T Figure 4.
+"""Classical learners, fitted to the examples of each prompt: T Figure 4.
 
 Code name → paper:  learner logistic, svm-rbf, svm-linear, 1-nn, 3-nn: Logistic, SVM Gau., SVM Lin., 1-NN, 3-NN.
 
     F(P) = the decision for x_query of scikit-learn's learner, fitted to (x_1, y_1), …, (x_l, y_l)
 
-There is nothing to train: as a model it has no weights and takes 0 steps. As they come, the learners are
-scikit-learn's defaults. ``penalty`` and ``cosine`` are what a person would tune: a default that does not suit the data
-would flatter the model it is compared with.
+There are no weights and nothing to train: it takes 0 steps. The defaults are scikit-learn's. ``penalty`` and ``cosine``
+are what a person would tune: a default that does not suit the data would flatter the model it is compared with.
 """
 
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
-from torch import Tensor, nn
+from torch import Tensor
 
 from iclab.config import InputError
 from iclab.models.answer import Answer
+from iclab.models.base import Architecture
 
 LEARNERS = ("logistic", "svm-rbf", "svm-linear", "1-nn", "3-nn")
 
 
-class Classical(nn.Module):
+class Classical(Architecture):
     """A learner that sees one prompt at a time.
 
     Args:
         width: the length of a token.
-        label_width: how many of its last coordinates are the label ±q; q is along the first of them.
-        learner: ``logistic``, ``svm-rbf``, ``svm-linear``, or k nearest neighbours as ``1-nn``, ``3-nn``, ….
-        penalty: scikit-learn's C, the inverse of the strength of regularisation; neighbours have none.
-        cosine: divide every input by its length first, so that only angles count.
+        label_width: how many of its last coordinates are the label ±q; q lies along the first.
+        learner: ``logistic``, ``svm-rbf``, ``svm-linear``, or k nearest neighbours: ``1-nn``, ``3-nn``, ….
+        penalty: scikit-learn's C, the inverse of the regularisation; neighbours have none.
+        cosine: normalise every input first, so that only angles count.
     """
 
-    alone = "it works on one prompt of one seed at a time"
-    group = 4
+    name = "classical"
+    label = "classical"
+    list_order = 90
+    group_size = 4
+    readable = frozenset()
 
     def __init__(
         self,
@@ -59,9 +63,14 @@ class Classical(nn.Module):
         self.learner, self.penalty, self.cosine = learner, float(penalty), cosine
         self.neighbours = int(neighbours[1]) if neighbours else 0
 
+    @classmethod
+    def one_by_one(cls, options: Mapping[str, Any]) -> str:
+        """Scikit-learn cannot stack seeds."""
+        return "it fits one prompt of one seed at a time"
+
     def forward(self, tokens: Tensor) -> Answer:
-        """Fit and ask a learner for each prompt (batch, l + 1, width)."""
-        from sklearn import config_context  # takes a second: only for who asks for it
+        """Fit a learner to each prompt (batch, l + 1, width) and return its decisions."""
+        from sklearn import config_context  # takes a second, so only when needed
         from threadpoolctl import threadpool_limits
 
         prompts = tokens.detach().double().cpu().numpy()
@@ -73,8 +82,8 @@ class Classical(nn.Module):
         return Answer(torch.tensor(decisions, dtype=tokens.dtype, device=tokens.device))
 
     def _decide(self, x: NDArray[np.float64], y: NDArray[np.float64]) -> float:
-        """Fit on all rows of ``x`` but the last, the query's, and decide for that one."""
-        if (y == y[0]).all():  # one label alone teaches nothing else
+        """Fit to all rows of ``x`` but the last and decide for the last, the query."""
+        if (y == y[0]).all():  # nothing to tell apart
             return float(y[0])
         fitted = self._fresh(len(y)).fit(x[:-1], y)
         if self.neighbours:

@@ -2,27 +2,28 @@
 
 Code name → paper:  key W_B (W_K),  query W_C (W_Q),  value W_V,  output W_O,  init_scale δ,  stream P of a layer.
 
-The paper draws results from models of three layers and does not define them. Here layer k reads the stream P⁽ᵏ⁾ of
-all l + 1 tokens, writes a new token at every position, and the next layer reads those:
+The paper reports results of three-layer models but does not define them. Here layer k reads the stream P⁽ᵏ⁾ of all
+l + 1 tokens and writes a new token at every position, which the next layer reads:
 
     Q⁽ᵏ⁾ = norm(P⁽ᵏ⁾),     P⁽ᵏ⁺¹⁾ = mix(Q⁽ᵏ⁾)   or, with a residual stream,   P⁽ᵏ⁾ + mix(Q⁽ᵏ⁾),
     F(Ψ; P) = the label's coordinate of the query's token in P⁽ᴷ⁾.
 
-Each architecture is its ``mix``. One layer, one head and no norm are the one-layer model (if linear, without 1/l).
+Architectures differ in ``mix``. One layer, one head and no norm give the one-layer model (linear: without 1/l).
 
 Heads cut the d coordinates of keys, queries and values into equal slices. A head's value also holds the label,
 
     mix(Q)_i = Σ_h W_O,h Σ_j weight_h(i, j) W_V,h q_j,
 
-and W_V, W_O start as that cut and its inverse. What the heads then write together is the single head's label, but not
-its inputs: head h weighs its own slice by its own score, so from two layers on several heads start as another function.
-Without W_V and W_O heads of linear attention are one: Σ_h q_jᵀ W_B,hᵀ W_C,h q_i = q_jᵀ (Σ_h W_B,hᵀ W_C,h) q_i.
+and W_V, W_O start as that cut and its inverse. Together the heads then write the label of a single head, but not its
+inputs: head h weighs its slice by its own score. So with two layers or more, several heads start as another function.
+Without W_V and W_O, heads of linear attention are one head: Σ_h q_jᵀ W_B,hᵀ W_C,h q_i = q_jᵀ (Σ_h W_B,hᵀ W_C,h) q_i.
 """
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from typing import Literal, NamedTuple
+from collections.abc import Mapping
+from typing import Any, Literal, NamedTuple
 
 import torch
 import torch.nn.functional as F
@@ -30,25 +31,29 @@ from torch import Tensor, nn
 
 from iclab.config import InputError, check_whole
 from iclab.models.answer import Answer
-from iclab.models.mamba import diagonal
+from iclab.models.attention import diagonal
+from iclab.models.base import Architecture
 
 Norm = Literal["none", "rms"]
 Sees = Literal["all", "past", "context"]
 
 
 class Mixed(NamedTuple):
-    """What a layer hands on: values for the last n positions, and how the query came by its own."""
+    """What a layer returns: values for the last n positions, and the attention and gates of the query."""
 
     values: Tensor
     """(batch, heads, n, channels)"""
     attention: Tensor
-    """(batch, l) of the query on each example."""
+    """(batch, l) of the query to each example."""
     gate: Tensor
-    """(batch, l) of each example's label, seen from the query."""
+    """(batch, l) of each example's label, as the query sees it."""
 
 
-class Deep(nn.Module, ABC):
-    """The stack; a subclass says how a layer mixes tokens."""
+class Deep(Architecture, ABC):
+    """The stack; a subclass defines how a layer mixes tokens."""
+
+    several_layers = True
+    readable = frozenset()
 
     def __init__(
         self,
@@ -69,7 +74,7 @@ class Deep(nn.Module, ABC):
         if norm not in ("none", "rms"):
             raise InputError(f"norm = {norm!r}: must be none or rms")
         if values is False and heads > 1:
-            raise InputError(f"values = False: {heads} heads need values of their own, or they are one")
+            raise InputError(f"values = False: {heads} heads need values of their own")
         self.layers, self.heads, self.residual, self.norm = layers, heads, residual, norm
         self.slice = dimension // heads
         start = diagonal(width, None, init_scale).detach().unflatten(0, (heads, self.slice))
@@ -84,15 +89,21 @@ class Deep(nn.Module, ABC):
             self.value = nn.Parameter(cut.repeat(layers, 1, 1, 1))  # (layers, heads, d / heads + 1, d + 1)
             self.output = nn.Parameter(cut.mT.repeat(layers, 1, 1, 1))
 
+    @classmethod
+    def check(cls, options: Mapping[str, Any]) -> None:
+        """Build it for tokens with one coordinate per head."""
+        heads = options["heads"]
+        cls(width=1 + heads if isinstance(heads, int) and heads > 0 else 4, **options)
+
     @abstractmethod
     def mix(self, layer: int, tokens: Tensor, count: int, label_only: bool) -> Mixed:
-        """Mix the tokens (batch, l + 1, d + 1) for the last ``count`` positions; perhaps only the label's channel."""
+        """Mix tokens (batch, l + 1, d + 1) for the last ``count`` positions; ``label_only`` needs just that channel."""
 
     def forward(self, tokens: Tensor) -> Answer:
-        """Answer prompts (batch, l + 1, d + 1); attention and gates come for every layer, (batch, layers, l)."""
+        """Answer prompts (batch, l + 1, d + 1); attention and gates are (batch, layers, l)."""
         stream, attention, gates = tokens, [], []
         for layer in range(self.layers):
-            last = layer == self.layers - 1  # there only the query's label is ever read
+            last = layer == self.layers - 1  # only the query's label is read there
             mixed = self.mix(layer, self._normed(stream), 1 if last else tokens.shape[1], last)
             new = self._merged(layer, mixed.values)  # (batch, n, d + 1 or 1)
             kept = stream[:, -1:, -1:] if last else stream
@@ -107,20 +118,20 @@ class Deep(nn.Module, ABC):
         return F.rms_norm(stream, stream.shape[-1:], eps=1e-6)
 
     def scores(self, layer: int, readers: Tensor, seen: Tensor, scale: float = 1.0) -> Tensor:
-        """q_jᵀ W_Bᵀ W_C q_i for readers i (batch, n, d + 1) and tokens j they see, (batch, heads, n, tokens)."""
+        """Return q_jᵀ W_Bᵀ W_C q_i for readers i (batch, n, d + 1) and tokens j they see: (batch, heads, n, tokens)."""
         key, query = self.key[layer], scale * self.query[layer]  # (heads, d / heads, d + 1)
-        if self.heads == 1:  # W_BᵀW_C first: one product less for every token
+        if self.heads == 1:  # W_BᵀW_C first: one product less per token
             return (project(readers, key[0].mT @ query[0]) @ seen.mT).unsqueeze(1)
         return by_head(readers, query) @ by_head(seen, key).mT
 
     def carried(self, layer: int, tokens: Tensor, label_only: bool) -> Tensor:
-        """W_V q_j by head, (batch, heads, l + 1, channels); the label is the last channel."""
+        """Return W_V q_j per head, (batch, heads, l + 1, channels); the label is the last channel."""
         if self.value is None:
             return tokens[:, None, :, -1:] if label_only else tokens[:, None]
         return by_head(tokens, self.value[layer])
 
     def _merged(self, layer: int, values: Tensor) -> Tensor:
-        """Σ_h W_O,h of each head's values, (batch, n, d + 1)."""
+        """Return Σ_h W_O,h v_h for each head's values v_h, (batch, n, d + 1)."""
         if self.output is None:
             return values.squeeze(1)
         matrix = self.output[layer].transpose(0, 1).flatten(1)  # (d + 1, heads · channels)
@@ -128,29 +139,29 @@ class Deep(nn.Module, ABC):
 
 
 def project(tokens: Tensor, matrix: Tensor) -> Tensor:
-    """Multiply every token (batch, n, a) by a matrix (b, a), in one product for all: (batch, n, b)."""
+    """Multiply each token (batch, n, a) by a matrix (b, a), all in one product: (batch, n, b)."""
     return (tokens.flatten(0, 1) @ matrix.mT).unflatten(0, tokens.shape[:2])
 
 
 def by_head(tokens: Tensor, matrices: Tensor) -> Tensor:
-    """Multiply every token (batch, n, a) by each head's matrix (heads, b, a): (batch, heads, n, b)."""
+    """Multiply each token (batch, n, a) by each head's matrix (heads, b, a): (batch, heads, n, b)."""
     return project(tokens, matrices.flatten(0, 1)).unflatten(-1, matrices.shape[:2]).transpose(1, 2)
 
 
 def check_switches(**switches: object) -> None:
-    """Refuse what is neither true nor false."""
+    """Refuse values other than true and false."""
     for name, value in switches.items():
         if not isinstance(value, bool):
             raise InputError(f"{name} = {value!r}: must be true or false")
 
 
 def check_sees(sees: str) -> None:
-    """Refuse a word that says nothing about what a position may look at."""
+    """Refuse an unknown value of ``sees``."""
     if sees not in ("all", "past", "context"):
         raise InputError(f"sees = {sees!r}: must be all, past or context")
 
 
 def later(count: int, length: int, device: torch.device) -> Tensor:
-    """Say which of ``length`` tokens j come after each of the last ``count`` positions i, (n, length)."""
+    """Mark the tokens j, of ``length``, that come after each of the last ``count`` positions i: (count, length)."""
     j = torch.arange(length, device=device)
     return j > j[-count:, None]

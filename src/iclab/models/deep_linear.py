@@ -1,9 +1,9 @@
-"""Layers of linear attention (M §4.2, B.1); the stack around them, and its letters, are in `iclab.models.deep`.
+"""Layers of linear attention (M §4.2, B.1); `iclab.models.deep` has the stack around them and its letters.
 
     mix(Q)_i = c Σ_j q_j q_jᵀ W_Bᵀ W_C q_i,     c = 1/l or 1,
 
-over all j, over j ≤ i (``past``), or over the examples alone (``context``). Whether the paper divides by l, or lets
-positions look ahead, it does not say.
+over all j, over j ≤ i (``past``), or over the examples only (``context``). The paper does not say whether it divides by
+l, or whether positions look ahead.
 """
 
 from __future__ import annotations
@@ -19,15 +19,21 @@ class DeepLinear(Deep):
 
     Args:
         width: d + 1, the length of a token.
-        layers: how many.
-        heads: into how many slices keys and values are cut; must divide d.
-        values: whether W_V and W_O are there; by default only with several heads.
-        residual: whether a layer adds to the stream or replaces it.
+        layers: the number of layers.
+        heads: the number of slices that keys and values are cut into; must divide d.
+        values: whether to have W_V and W_O; by default only with several heads.
+        residual: whether a layer adds to the stream, or replaces it.
         norm: ``rms`` divides each token by its root mean square before a layer reads it.
-        divide: whether attention is divided by l.
+        divide: whether to divide attention by l.
         sees: ``all``, ``past`` or ``context``.
         init_scale: δ, the first d diagonal entries of W_B and W_C.
     """
+
+    name = "deep-linear"
+    label = "linear Transformer"
+    colour = "#D55E00"
+    list_order = 50
+    step_size = 0.1
 
     def __init__(
         self,

@@ -1,15 +1,15 @@
-"""Layers of Mamba, M (89)–(90); the stack around them, and its letters, are in `iclab.models.deep`.
+"""Layers of Mamba, M (89)–(90); `iclab.models.deep` has the stack around them and its letters.
 
-Code name → paper:  gate W (a row for each channel) or w (one for all).
+Code name → paper:  gate W (one row per channel) or w (one for all).
 
     mix(Q)_i = Σ_{j ≤ i} (G_{j,i}(W) ⊙ q_j) q_jᵀ W_Bᵀ W_C q_i,                                          (89)
     G_{j,i}(W) = σ(Wᵀq_j) ⊙ Π_{j < k ≤ i} (1 − σ(Wᵀq_k)),                                               (90)
 
-with W ∈ R^{d0×d0}, a gate for each channel, or one gate w for all of them. It unrolls, position by position,
+with W ∈ R^{d0×d0}, one gate per channel, or one gate w for all channels. This unrolls
 
     h_i = (1 − σ(Wᵀq_i)) ⊙ h_{i−1} + (σ(Wᵀq_i) ⊙ q_i) (W_B q_i)ᵀ,     mix(Q)_i = h_i W_C q_i.           (88)
 
-Not here: the convolution, the skip connection and the output gate of the full Mamba block, as in the paper.
+Not included: the convolution, the skip connection and the output gate of the full Mamba block, as in the paper.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from torch import Tensor, nn
 
 from iclab.config import InputError
 from iclab.models.deep import Deep, Mixed, Norm, by_head, later, project
-from iclab.models.mamba import initial_gate, product_gates
+from iclab.models.gates import initial_gate, product_gates
 from iclab.prompts.patterns import Basis
 
 
@@ -31,15 +31,21 @@ class DeepMamba(Deep):
 
     Args:
         width: d + 1, the length of a token.
-        layers: how many.
-        heads: into how many slices keys and values are cut; must divide d. Each head has a gate of its own.
-        values: whether W_V and W_O are there; by default only with several heads.
-        residual: whether a layer adds to the stream or replaces it.
+        layers: the number of layers.
+        heads: the number of slices that keys and values are cut into; must divide d. Each head has its own gate.
+        values: whether to have W_V and W_O; by default only with several heads.
+        residual: whether a layer adds to the stream, or replaces it.
         norm: ``rms`` divides each token by its root mean square before a layer reads it.
-        gating: one ``scalar`` gate a head, or one for each ``channel`` of its value, at ten times the cost.
+        gating: one ``scalar`` gate per head, or one per ``channel`` of its value, at ten times the cost.
         init_scale: δ, the first d diagonal entries of W_B and W_C.
-        form: ``parallel`` or ``recurrence``; the same function, the second one slower.
+        form: ``parallel`` or ``recurrence``: the same function, but the recurrence is slower.
     """
+
+    name = "deep-mamba"
+    label = "Mamba"
+    colour = "#0072B2"
+    list_order = 40
+    step_size = 0.02
 
     def __init__(
         self,
@@ -63,9 +69,9 @@ class DeepMamba(Deep):
         self.gate = nn.Parameter(torch.zeros(layers, heads, channels, width))
 
     def initialise(self, basis: Basis, seed: int) -> None:
-        """Draw every gate as `Mamba` draws its one: w ~ N(0, I/(d + 1)), turning with the patterns.
+        """Draw every gate as `Mamba` does: w ~ N(0, I/(d + 1)), rotating with the patterns.
 
-        The label's channel of the first layer comes first, so that one layer starts as the one-layer model.
+        The label's channel of the first layer is drawn first, so that one layer starts as the one-layer model.
         """
         numbers = range(self.gate[..., 0].numel())
         drawn = [torch.from_numpy(initial_gate(basis.directions.shape, seed, i).whole(basis)) for i in numbers]
@@ -90,7 +96,7 @@ class DeepMamba(Deep):
         return Mixed(mixed, scores[:, :, -1, :-1].sum(1), gates[:, :, -1, -1, :-1].mean(1))
 
     def _recurrence(self, layer: int, tokens: Tensor, count: int, values: Tensor, logits: Tensor) -> Mixed:
-        """Run (88) from h_0 = 0, carrying the whole state (batch, heads, channels, d / heads)."""
+        """Run (88) from h_0 = 0 with the whole state (batch, heads, channels, d / heads)."""
         keys, queries = (by_head(tokens, weight[layer]) for weight in (self.key, self.query))  # (…, l + 1, d / heads)
         delta = F.softplus(logits)  # Δ_i
         decay, inflow = torch.exp(-delta), -torch.expm1(-delta)  # 1 − σ and σ
@@ -106,11 +112,11 @@ class DeepMamba(Deep):
 
 
 def gate_matrix(logits: Tensor) -> Tensor:
-    """G_{j,i} for every position i, (…, l + 1, l + 1), from Wᵀq, (…, l + 1); 0 where j comes after i.
+    """Return G_{j,i} for every position i, (…, l + 1, l + 1), from Wᵀq, (…, l + 1); 0 where j comes after i.
 
-    In logarithms, log σ(s_j) + Σ_{j < k ≤ i} log(1 − σ(s_k)), the sum as a difference that is never positive: however
-    long the prompt, nothing overflows, and what fades to 0 does so with a gradient of 0. The difference of long sums
-    costs digits: in float32 a gate is right to 1e-6 at l = 20, and to 1e-3 at l = 2,000.
+    Computed as log σ(s_j) + Σ_{j < k ≤ i} log(1 − σ(s_k)), the sum as a difference that is never positive. Nothing
+    overflows at any length, and a gate that fades to 0 has a gradient of 0. The difference of long sums loses digits:
+    in float32 a gate is right to 1e-6 at l = 20 and to 1e-3 at l = 2,000.
     """
     gone = F.logsigmoid(-logits).cumsum(-1)
     logs = gone.unsqueeze(-1) + (F.logsigmoid(logits) - gone).unsqueeze(-2)

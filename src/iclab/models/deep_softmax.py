@@ -1,8 +1,8 @@
-"""Layers of softmax attention (M B.1); the stack around them, and its letters, are in `iclab.models.deep`.
+"""Layers of softmax attention (M B.1); `iclab.models.deep` has the stack around them and its letters.
 
     mix(Q)_i = Σ_j softmax_j(q_jᵀ W_Bᵀ W_C q_i) q_j,
 
-over the examples alone (``context``, as in T (2)), over all j, or over j ≤ i (``past``). Scores are not divided by √d.
+over the examples only (``context``, as in T (2)), over all j, or over j ≤ i (``past``). Scores are not divided by √d.
 """
 
 from __future__ import annotations
@@ -14,7 +14,13 @@ from iclab.models.deep import Deep, Mixed, Norm, Sees, check_sees, later
 
 
 class DeepSoftmax(Deep):
-    """Softmax attention of several layers; arguments as for `DeepLinear`, but for ``divide``."""
+    """Softmax attention of several layers; arguments as for `DeepLinear`, without ``divide``."""
+
+    name = "deep-softmax"
+    label = "softmax attention"
+    colour = "#009E73"
+    list_order = 60
+    step_size = 0.1
 
     def __init__(
         self,
@@ -32,7 +38,7 @@ class DeepSoftmax(Deep):
         self.sees = sees
 
     def mix(self, layer: int, tokens: Tensor, count: int, label_only: bool) -> Mixed:
-        """Weigh values by the softmax of their scores; the attention returned is its mean over heads."""
+        """Weigh values by the softmax of their scores; the attention is its mean over heads."""
         length = tokens.shape[1] - 1
         seen = tokens[:, :-1] if self.sees == "context" else tokens
         scores = self.scores(layer, tokens[:, -count:], seen)

@@ -4,12 +4,13 @@ Code name → paper:  layers 3,  heads 2.  The paper names nothing else.
 
     F(P) = readout · GPT2(readin · p_1, …, readin · p_l, readin · p_query)_{l + 1}
 
-Hugging Face's `GPT2Model` as it is, causal, with learnt positions, but for its embedding of words: a linear map reads
-tokens in, and another reads the last position, the query's, out. Not included: a loss at positions before the last.
+This is Hugging Face's `GPT2Model`, causal and with learnt positions, without its word embedding: one linear map reads
+tokens in, another reads the last position, the query's, out. Not included: a loss at positions before the last.
 """
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 import torch
@@ -17,23 +18,31 @@ from torch import Tensor, nn
 
 from iclab.config import InputError, check_whole
 from iclab.models.answer import Answer
+from iclab.models.base import Architecture
 
 
-class GPT2(nn.Module):
+class GPT2(Architecture):
     """Hugging Face's GPT-2 between two linear maps.
 
     Args:
         width: the length of a token.
-        label_width: how many of its last coordinates are the label; the model need not know, and finds out.
-        layers: how many blocks.
-        heads: heads of each.
-        hidden: the width of the residual stream; a whole multiple of ``heads``.
-        positions: the longest prompt it can take, the query included.
-        init_scale: the standard deviation of the weights that read tokens in; by default as PyTorch draws them.
-        dropout: the share of numbers dropped in training, wherever GPT-2 drops some; its own is 0.1.
+        label_width: how many of its last coordinates are the label; not used, the model learns it.
+        layers: the number of blocks.
+        heads: the number of heads per block.
+        hidden: the width of the residual stream; a multiple of ``heads``.
+        positions: the longest prompt it takes, counting the query.
+        init_scale: the standard deviation of the weights that read tokens in; by default PyTorch's.
+        dropout: the dropout rate wherever GPT-2 has dropout; GPT-2's own is 0.1.
     """
 
-    group = 4  # enough to keep one core busy: eight seeds then take two
+    name = "gpt2"
+    label = "GPT-2"
+    colour = "#E69F00"
+    list_order = 80
+    group_size = 4  # enough to keep one core busy: eight seeds then use two
+    step_size = 0.001
+    optimizer = "adamw"
+    readable = frozenset()
 
     def __init__(
         self,
@@ -47,18 +56,15 @@ class GPT2(nn.Module):
         dropout: float = 0.0,
     ) -> None:
         super().__init__()
-        check_whole(layers=layers, heads=heads, hidden=hidden, positions=positions)
-        if hidden % heads:
-            raise InputError(f"heads = {heads}: must divide hidden = {hidden}")
-        if not 0 <= dropout < 1:
-            raise InputError(f"dropout = {dropout}: must be at least 0 and below 1")
-        from transformers import GPT2Config, GPT2Model  # takes seconds: only for who asks for it
+        sizes = {"layers": layers, "heads": heads, "hidden": hidden, "positions": positions}
+        self.check({**sizes, "init_scale": init_scale, "dropout": dropout})
+        from transformers import GPT2Config, GPT2Model  # takes seconds, so only when needed
 
         self.readin = nn.Linear(width, hidden)
         if init_scale is not None:
             nn.init.normal_(self.readin.weight, std=init_scale)
             nn.init.zeros_(self.readin.bias)
-        words: dict[str, Any] = {"vocab_size": 1, "bos_token_id": 0, "eos_token_id": 0}  # has no place here
+        words: dict[str, Any] = {"vocab_size": 1, "bos_token_id": 0, "eos_token_id": 0}  # not used
         drops: dict[str, Any] = dict.fromkeys(("resid_pdrop", "embd_pdrop", "attn_pdrop"), dropout)
         shape: dict[str, Any] = {"n_layer": layers, "n_head": heads, "n_embd": hidden, "n_positions": positions}
         eager: dict[str, Any] = {"attn_implementation": "eager"}  # which returns its attention
@@ -66,12 +72,38 @@ class GPT2(nn.Module):
         del self.body.wte
         self.readout = nn.Linear(hidden, 1)
         self.positions = positions
-        self.alone = "its dropout is drawn for each seed apart" if dropout else ""
+
+    @classmethod
+    def check(cls, options: Mapping[str, Any]) -> None:
+        """Check the options by themselves: building a GPT-2 imports transformers, which takes seconds."""
+        check_whole(**{name: options[name] for name in ("layers", "heads", "hidden", "positions")})
+        heads, hidden, scale, dropout = (options[name] for name in ("heads", "hidden", "init_scale", "dropout"))
+        if hidden % heads:
+            raise InputError(f"heads = {heads}: must divide hidden = {hidden}")
+        if scale is not None and not (_is_number(scale) and scale >= 0):
+            raise InputError(f"init_scale = {scale!r}: must be a number of at least 0, or none")
+        if not (_is_number(dropout) and 0 <= dropout < 1):
+            raise InputError(f"dropout = {dropout!r}: must be at least 0 and below 1")
+
+    @classmethod
+    def longest_context(cls, options: Mapping[str, Any]) -> int | None:
+        """Return the number of positions, less one for the query."""
+        return options["positions"] - 1
+
+    @classmethod
+    def one_by_one(cls, options: Mapping[str, Any]) -> str:
+        """Stacked seeds would share their dropout."""
+        return "each seed draws its own dropout" if options["dropout"] else ""
 
     def forward(self, tokens: Tensor) -> Answer:
         """Answer prompts (batch, l + 1, width); the attention is the query's, averaged over heads."""
         if tokens.shape[1] > self.positions:
-            raise InputError(f"positions = {self.positions}: too few for {tokens.shape[1] - 1} examples and a query")
+            examples = tokens.shape[1] - 1
+            raise InputError(f"positions = {self.positions}: must be at least {examples + 1} for {examples} examples")
         found = self.body(inputs_embeds=self.readin(tokens), use_cache=False, output_attentions=True)
         attention = torch.stack([layer[:, :, -1, :-1].mean(1) for layer in found.attentions], 1)  # (batch, layers, l)
         return Answer(self.readout(found.last_hidden_state[:, -1]), attention, torch.ones_like(attention))
+
+
+def _is_number(value: Any) -> bool:
+    return isinstance(value, (int, float)) and not isinstance(value, bool)

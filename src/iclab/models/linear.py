@@ -9,26 +9,29 @@ The sum is not divided by l, as in the paper.
 
 from __future__ import annotations
 
-from typing import ClassVar
-
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 
 from iclab.models.answer import Answer
-from iclab.models.mamba import diagonal, linear_scores
+from iclab.models.attention import diagonal, linear_scores
+from iclab.models.base import Architecture
 
 
-class Linear(nn.Module):
+class Linear(Architecture):
     """M's linear Transformer; arguments as for `Mamba`."""
 
-    gating: ClassVar[str] = "none"
+    name = "linear"
+    label = "linear Transformer"
+    colour = "#D55E00"
+    list_order = 20
+    step_size = 0.05
+    fused_gate = "none"
+    readable = frozenset({"votes", "keys"})
 
     def __init__(self, width: int, state_size: int | None = None, init_scale: float = 0.2) -> None:
         super().__init__()
-        self.key, self.query = (
-            diagonal(width, state_size, init_scale),
-            diagonal(width, state_size, init_scale),
-        )
+        self.key = diagonal(width, state_size, init_scale)
+        self.query = diagonal(width, state_size, init_scale)
 
     def forward(self, tokens: Tensor) -> Answer:
         """Answer prompts (batch, l + 1, d + 1)."""

@@ -5,9 +5,9 @@ Code name → paper:  key W_K,  query W_Q,  value W_V,  hidden W_O,  signs a,  n
 
     F(Ψ; P) = aᵀ ReLU(W_O Σ_{i ≤ l} W_V p_i attn_i),     attn = softmax_i((W_K p_i)ᵀ W_Q p_query)                 (2)
 
-The query is left out of the sum. W_V starts as δI, W_K and W_Q as δ on the first d_X diagonal entries (the inputs'),
-W_O as N(0, ξ²) with ξ = 1/√m; a is ±1/m by chance and never moves. The papers write a ∈ {±1/m} and {±1/√m};
-``output`` is that choice.
+The sum leaves the query out. W_V starts as δI, W_K and W_Q as δ on the first d_X diagonal entries (the inputs'), W_O as
+N(0, ξ²) with ξ = 1/√m. Each a_i is ±1/m at random and never moves. The papers write both {±1/m} and {±1/√m}: the option
+``output``.
 """
 
 from __future__ import annotations
@@ -22,15 +22,16 @@ from torch import Tensor, nn
 
 from iclab.config import InputError, check_whole
 from iclab.models.answer import Answer
-from iclab.models.compact import attend, read_out
-from iclab.models.mamba import linear_scores
+from iclab.models.attention import linear_scores
+from iclab.models.base import Architecture
+from iclab.models.compact_attention import attend, read_out
 from iclab.prompts.compact import PromptBatch
 from iclab.prompts.counters import Stream, bernoulli, normals, words
 from iclab.prompts.patterns import Basis
 
 
 class Inside(NamedTuple):
-    """All that goes on in a forward pass, in order."""
+    """Every step of a forward pass, in order."""
 
     scores: Tensor
     """(batch, l) (W_K p_i)ᵀ W_Q p_query."""
@@ -39,25 +40,33 @@ class Inside(NamedTuple):
     value: Tensor
     """(batch, m_b) Σ W_V p_i attn_i."""
     before: Tensor
-    """(batch, m) W_O times that, before the ReLU."""
+    """(batch, m) W_O times the value, before the ReLU."""
     active: Tensor
-    """(batch, m) and behind it."""
+    """(batch, m) after the ReLU."""
     output: Tensor
     """(batch, 1) F."""
 
 
-class SoftmaxMLP(nn.Module):
+class SoftmaxMLP(Architecture):
     """T's and S's Transformer.
 
     Args:
         width: d_X + d_Y, the length of a token.
         label_width: d_Y, how many of its last coordinates are the label.
         neurons: m, the width of the MLP.
-        state_size: m_a, rows of W_K and W_Q; by default as many as a token is long.
-        value_size: m_b, rows of W_V; by default as many as a token is long.
+        state_size: m_a, the rows of W_K and W_Q; by default ``width``.
+        value_size: m_b, the rows of W_V; by default ``width``.
         init_scale: δ.
         output: whether a is ±1/m (``mean``) or ±1/√m (``root``).
     """
+
+    name = "softmax-mlp"
+    label = "softmax attention with MLP"
+    colour = "#CC79A7"
+    list_order = 70
+    step_size = 1.0
+    constant_buffers = True  # the signs
+    readable = frozenset({"keys", "neurons"})
 
     signs: Tensor
 
@@ -89,9 +98,9 @@ class SoftmaxMLP(nn.Module):
         self.register_buffer("signs", torch.ones(neurons) / (neurons if output == "mean" else math.sqrt(neurons)))
 
     def initialise(self, basis: Basis, seed: int) -> None:
-        """Draw W_O along the patterns' directions and others orthogonal to them, and the signs of a.
+        """Draw W_O in an orthonormal frame that starts with the patterns' directions, and the signs of a.
 
-        A neuron sees W_O W_V µ of a pattern: rotating the patterns thus changes nothing that the model computes.
+        A neuron sees a pattern as W_O W_V µ, so rotating the patterns changes nothing that the model computes.
         """
         neurons, size = self.hidden.shape
         count, inputs = basis.directions.shape
@@ -106,21 +115,13 @@ class SoftmaxMLP(nn.Module):
             self.signs.abs_().mul_(torch.from_numpy(np.where(bernoulli(chance, 0.5), -1.0, 1.0)))
 
     def forward(self, tokens: Tensor) -> Answer:
-        """Answer prompts (batch, l + 1, d_X + d_Y); the attention returned sums to 1."""
+        """Answer prompts (batch, l + 1, d_X + d_Y); the attention sums to 1."""
         inside = self.inside(tokens)
         return Answer(inside.output, inside.attention, torch.ones_like(inside.attention))
 
     @staticmethod
-    def compact(weights: Mapping[str, Tensor], rows: Tensor, batch: PromptBatch) -> Answer:
-        """Answer compact prompts with stacked seeds: the same function in dictionary coordinates.
-
-        How rows of the dictionary meet, and what each neuron sees of a row, is made once for the whole batch.
-
-        Args:
-            weights: (seeds, …) by name.
-            rows: (seeds, D' + 1, d_X + d_Y) what tokens are made of; the last row is a label of 1.
-            batch: compact prompts of these seeds.
-        """
+    def answer_compact(weights: Mapping[str, Tensor], rows: Tensor, batch: PromptBatch) -> Answer:
+        """Answer compact prompts: all of a batch share the products of rows, and what each neuron sees of a row."""
         products = rows @ weights["query"].mT @ (rows @ weights["key"].mT).mT  # (seeds, D' + 1, D' + 1)
         attention, mixed = attend(products, batch)  # (seeds, batch, l), (seeds, batch, D' + 1)
         neurons = rows @ weights["value"].mT @ weights["hidden"].mT  # (seeds, D' + 1, m)
@@ -129,7 +130,7 @@ class SoftmaxMLP(nn.Module):
         return Answer(output, attention, torch.ones_like(attention))
 
     def inside(self, tokens: Tensor) -> Inside:
-        """Answer prompts, and return every step of the way."""
+        """Answer prompts (batch, l + 1, d_X + d_Y) and return every step."""
         scores = linear_scores(tokens, self.key, self.query)
         attention = torch.softmax(scores, -1)
         mixed = (attention.unsqueeze(-2) @ tokens[:, :-1]).squeeze(-2)  # Σ p_i attn_i, (batch, d_X + d_Y)

@@ -1,4 +1,4 @@
-"""Probes of what a model answers: error and hinge loss, attention, gates; and a vote that asks no model."""
+"""Probes of answers: error and hinge loss, attention, gates, tokens; and votes to compare a model with."""
 
 from __future__ import annotations
 
@@ -8,11 +8,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from iclab.config import InputError
+from iclab.engines import Sums, Training
 from iclab.models import Answer
+from iclab.probes.probe import Row
 from iclab.prompts import PromptBatch
 
-Row = dict[str, Any]
-Sums = dict[str, NDArray[np.float64]]
+FEW = 100
+"""The most prompts that the probe ``tokens`` keeps."""
 
 
 def error_sums(batch: PromptBatch, answer: Answer) -> Sums:
@@ -21,15 +23,15 @@ def error_sums(batch: PromptBatch, answer: Answer) -> Sums:
 
 
 def vote_sums(batch: PromptBatch) -> Sums:
-    """The same for a plain vote of the labels shown by examples that share the query's pattern."""
-    shown = batch.labels[..., :-1, :1].astype(np.float64)  # (S, B, l, 1): along q, where labels are ±q
+    """Return the same sums for a vote: the labels shown by examples that share the query's pattern, added up."""
+    shown = batch.labels[..., :-1, :1].astype(np.float64)  # (S, B, l, 1), along q
     return _margin_sums(batch.target * (shown * batch.same_pattern[..., None]).sum(-2))
 
 
 def attended_sums(batch: PromptBatch, answer: Answer) -> Sums:
-    """The same for a vote in which every example has the weight of its attention, in the last layer.
+    """Return the same sums for a vote in which attention, of the last layer, weighs the labels of examples.
 
-    Beside the model's own error it tells what attention got wrong from what was made of it afterwards.
+    Next to the error of the model, this separates what attention got wrong from what later steps did with it.
     """
     scores = _inside(answer.attention, "attended")[:, :, -1]  # (S, B, l)
     shown = batch.labels[..., :-1, 0].astype(np.float64)
@@ -38,7 +40,7 @@ def attended_sums(batch: PromptBatch, answer: Answer) -> Sums:
 
 def _margin_sums(margin: NDArray[np.float64]) -> Sums:
     hinge = np.maximum(0.0, 1.0 - margin).mean(-1)  # margin is z·F, (S, B, w)
-    worst = margin.min(-1)  # a prompt is right when every number of its label is; NaN stays NaN
+    worst = margin.min(-1)  # right if every number of the label is; NaN stays NaN
     with np.errstate(over="ignore"):
         squares = (hinge**2).sum(1)
     return {
@@ -53,12 +55,12 @@ def _margin_sums(margin: NDArray[np.float64]) -> Sums:
 
 
 def error_rows(seeds: tuple[int, ...], sums: Sums) -> list[Row]:
-    """One row a seed. Only a right answer is right: error = 1 − Pr(z·F > 0)."""
+    """Return one row per seed. A tie is an error: error = 1 − Pr(z·F > 0)."""
     rows = []
     for i, seed in enumerate(seeds):
         n = sums["prompts"][i]
         mean = sums["hinge"][i] / n
-        with np.errstate(over="ignore", invalid="ignore"):  # an answer beyond all bounds has no hinge loss
+        with np.errstate(over="ignore", invalid="ignore"):  # an infinite answer has no hinge loss
             variance = sums["hinge_squares"][i] / n - mean**2
         counts = {name: int(sums[name][i]) for name in ("prompts", "right", "wrong", "ties", "nans")}
         rows.append(
@@ -74,7 +76,7 @@ def error_rows(seeds: tuple[int, ...], sums: Sums) -> list[Row]:
 
 
 def attention_sums(batch: PromptBatch, answer: Answer) -> Sums:
-    """Add up attention on examples that share the query's pattern, and on the others; shape (seeds, layers)."""
+    """Add up attention to examples that share the query's pattern, and to the others; (seeds, layers)."""
     scores = _inside(answer.attention, "attention")  # (S, B, layers, l)
     shared = batch.same_pattern[:, :, None]
     same = (scores * shared).sum(-1)
@@ -89,7 +91,7 @@ def attention_sums(batch: PromptBatch, answer: Answer) -> Sums:
 
 
 def attention_rows(seeds: tuple[int, ...], sums: Sums) -> list[Row]:
-    """A row a seed and layer: mean attention mass on same-pattern and other examples (M Corollary 1)."""
+    """Return one row per seed and layer: mean attention to same-pattern and other examples (M Corollary 1)."""
     rows = []
     for i, seed in enumerate(seeds):
         for layer, n in enumerate(sums["prompts"][i]):
@@ -104,7 +106,7 @@ def attention_rows(seeds: tuple[int, ...], sums: Sums) -> list[Row]:
 
 
 def gate_sums(batch: PromptBatch, answer: Answer) -> Sums:
-    """Add up gates by distance from the query and, for clean examples, by rank among the clean; (seeds, layers, l)."""
+    """Add up gates by distance from the query and, for clean examples, by rank among these; (seeds, layers, l)."""
     gates = _inside(answer.gate, "gates")[..., ::-1]  # (S, B, layers, l), nearest example first
     seeds, _, layers, length = gates.shape
     outlier = np.broadcast_to(batch.outlier[:, :, None, ::-1], gates.shape)
@@ -125,20 +127,20 @@ def gate_sums(batch: PromptBatch, answer: Answer) -> Sums:
 
 
 def gate_rows(seeds: tuple[int, ...], sums: Sums) -> list[Row]:
-    """Rows of mean gate by seed, layer, kind and place: ``clean``, ``outlier`` by distance, ``clean_rank`` by rank."""
+    """Return the mean gate per seed, layer, kind and place: a distance, or for ``clean_rank`` a rank."""
     rows = []
     for kind, key in (("clean", "clean"), ("outlier", "outlier"), ("clean_rank", "rank")):
         for i, seed in enumerate(seeds):
             for layer, (totals, counts) in enumerate(zip(sums[key][i], sums[f"{key}_count"][i], strict=True)):
                 for place, (total, n) in enumerate(zip(totals, counts, strict=True)):
                     where = {"seed": seed, "layer": layer + 1, "kind": kind, "place": place + 1}
-                    mean = float(total / n) if n else None  # no such example was seen there
+                    mean = float(total / n) if n else None  # there was no such example
                     rows.append({**where, "examples": int(n), "gate": mean})
     return rows
 
 
 def token_sums(batch: PromptBatch, answer: Answer) -> Sums:
-    """Keep, prompt by prompt, what a model of one layer made of every example; shape (seeds, batch, l)."""
+    """Keep the attention, gate and vote of every example in a one-layer model; (seeds, batch, l)."""
     scores, gates = _inside(answer.attention, "tokens")[:, :, 0], _inside(answer.gate, "tokens")[:, :, 0]
     shown = batch.labels[..., :-1, 0].astype(np.float64)
     whole = np.ones_like(shown)
@@ -157,7 +159,7 @@ def token_sums(batch: PromptBatch, answer: Answer) -> Sums:
 
 
 def token_rows(seeds: tuple[int, ...], sums: Sums) -> list[Row]:
-    """A row a seed, prompt and example: the first is the farthest from the query; votes add up to the output."""
+    """Return one row per seed, prompt and example, the farthest from the query first; votes add up to the output."""
     rows = []
     for i, seed in enumerate(seeds):
         for prompt, place in np.ndindex(sums["vote"].shape[1:]):
@@ -167,7 +169,12 @@ def token_rows(seeds: tuple[int, ...], sums: Sums) -> list[Row]:
     return rows
 
 
+def tokens_obstacle(training: Training, count: int) -> str:
+    """Return the reason why examples cannot be kept one by one; empty if they can."""
+    return f"count = {count}: the probe tokens keeps every example, of at most {FEW} prompts" if count > FEW else ""
+
+
 def _inside(value: Any, name: str) -> NDArray[np.float64]:
     if value is None:
-        raise InputError(f"probe = {name}: this model's forward pass returns none; return an iclab.Answer that has it")
+        raise InputError(f"probe = {name}: the model must return an iclab.Answer with attention and gate")
     return value.double().cpu().numpy()

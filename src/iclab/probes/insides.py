@@ -1,50 +1,49 @@
-"""Probes of weights: how keys and queries align with patterns, and what the neurons of T's and S's MLP look at.
+"""Probes of weights: how keys and queries align with patterns, and what the neurons of T's and S's MLP respond to.
 
-Rows of W_O W_V are read as T Proposition 4.5 does: first d_X numbers that meet an input, then d_Y that meet a label.
+A row of W_O W_V has d_X numbers that multiply an input and then d_Y that multiply a label, as in T Proposition 4.5.
 """
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
 
 from iclab.config import InputError
-from iclab.engines import Trained
+from iclab.engines import Sums, Trained, Training
 from iclab.models import Answer
+from iclab.probes.probe import Row
 from iclab.prompts import PromptBatch, Prompts
 
-Row = dict[str, Any]
-Sums = dict[str, NDArray[np.float64]]
 Weights = dict[str, torch.Tensor]
 
 MATRICES = ("query", "key")
 
 
-class Look(NamedTuple):
-    """A chunk of prompts, and all there is to know of what the model made of it."""
+class Chunk(NamedTuple):
+    """Some prompts, the model's answers to them, and its weights."""
 
     batch: PromptBatch
     answer: Answer
     tokens: torch.Tensor
     """(seeds, batch, l + 1, width) the dense prompts."""
     dictionary: torch.Tensor
-    """(seeds, D', d) the rows they are made of."""
+    """(seeds, D', d) the rows they are combined from."""
     weights: Weights
 
 
-def alignment_sums(look: Look) -> Sums:
-    """Add up ‖W p‖ and its part along p's own relevant pattern, for W_Q p_query and every W_K p_i; (seeds, 2)."""
-    batch, _, tokens, dictionary, weights = look
+def alignment_sums(chunk: Chunk) -> Sums:
+    """Add up ‖W p‖ and its part along the relevant pattern of p, for W_Q p_query and every W_K p_i; (seeds, 2)."""
+    batch, _, tokens, dictionary, weights = chunk
     _need(weights, "alignment", *MATRICES)
     inputs = dictionary.shape[-1]
     if weights["query"].shape[1] < inputs:
-        raise InputError(f"probe = alignment: needs state_size of at least {inputs}, the length of a pattern")
+        raise InputError(_too_small("alignment", "state_size", weights["query"].shape[1], inputs))
     rows = torch.from_numpy(batch.index[..., 0]).long()  # (S, B, l + 1)
     own = torch.nn.functional.normalize(dictionary.double(), dim=-1)
-    own = torch.stack([own[i, rows[i]] for i in range(len(own))])  # (S, B, l + 1, d) each token's pattern
+    own = torch.stack([own[i, rows[i]] for i in range(len(own))])  # (S, B, l + 1, d) the pattern of each token
     lengths, along = [], []
     for name, which in (("query", slice(-1, None)), ("key", slice(0, -1))):
         seen = tokens[:, :, which].double() @ weights[name].double().mT[:, None]  # (S, B, …, m_a): W p
@@ -58,7 +57,7 @@ def alignment_sums(look: Look) -> Sums:
 
 
 def alignment_rows(seeds: tuple[int, ...], sums: Sums) -> list[Row]:
-    """A row a seed and matrix: mean ‖W p‖ and mean part along p's own relevant pattern (T Proposition 4.1)."""
+    """Return one row per seed and matrix: mean ‖W p‖, mean part along the relevant pattern of p (T Proposition 4.1)."""
     return [
         {
             "seed": seed,
@@ -71,22 +70,21 @@ def alignment_rows(seeds: tuple[int, ...], sums: Sums) -> list[Row]:
     ]
 
 
-def part_sums(look: Look) -> Sums:
-    """Split what reaches a neuron before its ReLU into a feature and a label part, in two ways; (seeds,).
+def part_sums(chunk: Chunk) -> Sums:
+    """Split the input of a neuron's ReLU into a feature part and a label part, in two ways; (seeds,).
 
-    By source: what of it comes from the inputs' coordinates of tokens, and what from the labels', through W_O W_V. By
-    place, as S (10) writes it: what stands in the first d_X coordinates of the attended value, and in the d_Y behind.
-    W_V may move the one into the other. Only neurons with the sign of the prompt's true label count: those that should
-    fire.
+    By source: the part that comes from the inputs in tokens through W_O W_V, and the part that comes from the labels.
+    By place, as in S (10): the part in the first d_X coordinates of the attended value, and the part in the next d_Y.
+    W_V may move one into the other. Only neurons with the sign of the true label count: those that should fire.
     """
-    batch, answer, tokens, _, weights = look
+    batch, answer, tokens, _, weights = chunk
     _need(weights, "parts", "value", "hidden", "signs")
     if answer.attention is None:
-        raise InputError("probe = parts: this model's forward pass returns no attention; return an iclab.Answer")
+        raise InputError("probe = parts: the model must return an iclab.Answer with attention")
     width, inputs = tokens.shape[-1], tokens.shape[-1] - batch.labels.shape[-1]
     value, hidden = weights["value"].double(), weights["hidden"].double()
     if value.shape[1] < width:
-        raise InputError(f"probe = parts: needs value_size of at least {width}, the length of a token")
+        raise InputError(_too_small("parts", "value_size", value.shape[1], width))
     mixed = (answer.attention[:, :, 0, None] @ tokens[:, :, :-1]).squeeze(-2).double()  # (S, B, width): Σ p_i attn_i
     target = torch.from_numpy(batch.target).double()  # (S, B, 1)
     right = (target * weights["signs"][:, None].double() > 0).double()  # (S, B, m)
@@ -103,7 +101,7 @@ PARTS = tuple(f"{part}_by_{name}" for name in ("source", "place") for part in ("
 
 
 def part_rows(seeds: tuple[int, ...], sums: Sums) -> list[Row]:
-    """A row a seed: the means of the parts, and the share of (neuron, prompt) pairs in which the label's is larger."""
+    """Return one row per seed: the mean parts, and the share of (neuron, prompt) pairs with a larger label part."""
     return [
         {"seed": seed, **{name: float(sums[name][i] / sums["pairs"][i]) for name in PARTS}}
         for i, seed in enumerate(seeds)
@@ -111,7 +109,7 @@ def part_rows(seeds: tuple[int, ...], sums: Sums) -> list[Row]:
 
 
 def norm_rows(trained: Trained, weights: Weights, prompts: Prompts) -> list[Row]:
-    """A row a seed, matrix and kind of pattern: mean ‖W µ_j‖ or ‖W ν_k‖ over patterns (S Proposition 1)."""
+    """Return one row per seed, matrix and kind of pattern: mean ‖W µ_j‖ or ‖W ν_k‖ over patterns (S Proposition 1)."""
     _need(weights, "norms", *MATRICES)
     patterns, rows = prompts.patterns, []
     kinds = {
@@ -128,7 +126,7 @@ def norm_rows(trained: Trained, weights: Weights, prompts: Prompts) -> list[Row]
 
 
 def neuron_rows(trained: Trained, weights: Weights, prompts: Prompts) -> list[Row]:
-    """A row a seed and neuron: its sign, the lengths of its rows, and the angles to the mean pattern and to ±q."""
+    """Return one row per seed and neuron: sign, lengths of its rows, their angles to the mean pattern and to ±q."""
     _need(weights, "neurons", "value", "hidden", "signs")
     inputs, rows = prompts.patterns.dimension, []
     for i, (seed, basis) in enumerate(zip(trained.seeds, trained.bases(), strict=True)):
@@ -144,7 +142,7 @@ def neuron_rows(trained: Trained, weights: Weights, prompts: Prompts) -> list[Ro
             "feature_length": np.linalg.norm(feature, axis=1),
             "feature_angle": _angle(feature @ mean, feature, float(np.linalg.norm(mean))),
             "label_length": np.linalg.norm(label, axis=1),
-            "label_angle": _angle(signs * label[:, 0], label, 1.0),  # q is along the label's first axis
+            "label_angle": _angle(signs * label[:, 0], label, 1.0),  # q lies along the first axis of a label
         }
         for neuron in range(len(signs)):
             values = {name: float(column[neuron]) for name, column in columns.items()}
@@ -153,7 +151,7 @@ def neuron_rows(trained: Trained, weights: Weights, prompts: Prompts) -> list[Ro
 
 
 def _angle(product: NDArray[np.float64], vectors: NDArray[np.float64], other: float) -> NDArray[np.float64]:
-    """Angles in degrees, from inner products; 90 where a vector is zero."""
+    """Return angles in degrees, from inner products; 90 for a zero vector."""
     lengths = np.linalg.norm(vectors, axis=1) * other
     cosine = np.divide(product, lengths, out=np.zeros_like(product), where=lengths > 0)
     return np.degrees(np.arccos(np.clip(cosine, -1.0, 1.0)))
@@ -161,4 +159,27 @@ def _angle(product: NDArray[np.float64], vectors: NDArray[np.float64], other: fl
 
 def _need(weights: Weights, probe: str, *names: str) -> None:
     if missing := [name for name in names if name not in weights]:
-        raise InputError(f"probe = {probe}: looks at weights that this model does not have ({', '.join(missing)})")
+        raise InputError(f"probe = {probe}: reads weights that the model does not have ({', '.join(missing)})")
+
+
+def alignment_obstacle(training: Training, count: int) -> str:
+    """Return the reason why keys and queries cannot be compared with patterns; empty if they can."""
+    return _option_obstacle(training, "alignment", "state_size", training.prompts.patterns.dimension)
+
+
+def parts_obstacle(training: Training, count: int) -> str:
+    """Return the reason why values cannot be split into a feature and a label part; empty if they can."""
+    width = training.prompts.patterns.dimension + training.prompts.label_width
+    return _option_obstacle(training, "parts", "value_size", width)
+
+
+def _option_obstacle(training: Training, probe: str, option: str, least: int) -> str:
+    """Check a size before training; the options of a model that declares nothing may mean anything."""
+    size = training.model.options.get(option)
+    if training.model.architecture.readable is None or size is None or size >= least:
+        return ""
+    return _too_small(probe, option, size, least)
+
+
+def _too_small(probe: str, option: str, size: int, least: int) -> str:
+    return f"{option} = {size}: must be at least {least} for the probe {probe}"

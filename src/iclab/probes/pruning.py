@@ -1,4 +1,4 @@
-"""Pruning: which neurons of T's MLP are taken out before a measurement (T §3.4, Figure 5)."""
+"""Pruning: removing neurons of T's MLP before a measurement (T §3.4, Figure 5)."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ from iclab.prompts import Stream
 from iclab.prompts.counters import uniform, words
 
 LARGE = 1.0
-"""T Theorem 3.7 (14): rows of W_O W_V in L are Ω(1) long. Read as: at least this."""
+"""T Theorem 3.7 (14): rows of W_O W_V in L have a length of Ω(1), read here as at least this."""
 SLOT = 2
-"""Of the stream of weights: the block that random pruning takes its order from."""
+"""The block of random words, in the stream of weights, that orders random pruning."""
 
 
 class Pruning(Config):
-    """Take a share of the neurons out: their rows of W_O become 0.
+    """Remove a share of the neurons: their rows of W_O become 0.
 
     Example:
         >>> Pruning(rate=0.15).order
@@ -29,18 +29,18 @@ class Pruning(Config):
     """
 
     rate: Annotated[float, Field(ge=0, le=1)]
-    """R, the share of neurons to take out: of all there are, or as many as may go."""
+    """R, the share of all neurons to remove, as far as ``among`` allows."""
     order: Literal["smallest", "largest", "random"] = "smallest"
-    """Which go first: those of small magnitude, of large magnitude, or any."""
+    """Which to remove first: those of small magnitude, those of large magnitude, or any."""
     by: Literal["product", "hidden"] = "product"
-    """Whose rows' lengths are the magnitudes: W_O W_V as in T Theorem 3.7, or W_O as in T Figure 5."""
+    """The magnitude is the length of a row of W_O W_V, as in T Theorem 3.7, or of W_O, as in T Figure 5."""
     balanced: bool = False
-    """Take the same share of the neurons with a > 0 and of those with a < 0."""
+    """Remove the same share of the neurons with a > 0 and with a < 0."""
     among: Literal["all", "large", "small"] = "all"
-    """Which may go: all, those of magnitude 1 and more, or the others (L and its complement in T Theorem 3.7)."""
+    """Which may be removed: all, those of magnitude 1 or more (L in T Theorem 3.7), or the others."""
 
     def chosen(self, magnitude: NDArray[np.float64], signs: NDArray[np.float64], seed: int) -> NDArray[np.intp]:
-        """Return the neurons to take out, given each one's magnitude and sign."""
+        """Return the indices of the neurons to remove, given all magnitudes and signs."""
         if self.order == "random":
             rank = uniform(words([seed], Stream.WEIGHTS, positions=len(signs), slot=SLOT)[0, 0, :, 0])
         else:
@@ -56,10 +56,10 @@ class Pruning(Config):
 
 
 def pruned(trained: Trained, pruning: Pruning, at: int) -> Trained:
-    """Return the seeds with neurons taken out of their weights after step ``at``."""
+    """Return the seeds with neurons removed from their weights after step ``at``."""
     weights = trained.snapshots[at]
     if not {"value", "hidden", "signs"} <= weights.keys():
-        raise InputError(f"pruning: takes neurons out of softmax-mlp; {trained.training.model.label} has none")
+        raise InputError(f"pruning: removes neurons, and {trained.training.model.label} has none")
     hidden = weights["hidden"].clone()
     magnitudes = hidden @ weights["value"] if pruning.by == "product" else hidden  # (S, m, …)
     for i, seed in enumerate(trained.seeds):

@@ -1,6 +1,6 @@
-"""Means with intervals. Uncertainty over training seeds and over test prompts is kept apart.
+"""Means with intervals, separately for the uncertainty over training seeds and over test prompts.
 
-A diverged seed has no error: it is counted beside the mean and never averaged in.
+A diverged seed has no error: it is counted next to the mean, and is not part of it.
 """
 
 from __future__ import annotations
@@ -26,21 +26,21 @@ class Interval:
 
 
 def wilson(successes: float, total: int, confidence: float = CONFIDENCE) -> Interval:
-    """Wilson's score interval for a proportion: sensible at 0 and 1, where the usual ± is empty."""
+    """Return Wilson's score interval for a proportion, which is not empty at 0 and 1 as the usual ± is."""
     if total == 0:
         return Interval(0.0, 1.0)
     z = special.ndtri(0.5 + confidence / 2)
     p = successes / total
     centre = (p + z**2 / (2 * total)) / (1 + z**2 / total)
     half = z / (1 + z**2 / total) * np.sqrt(p * (1 - p) / total + z**2 / (4 * total**2))
-    # At 0 and at `total` the ends are 0 and 1 exactly; rounding may miss them.
+    # At 0 and at `total` the ends are exactly 0 and 1, which rounding may miss.
     low = 0.0 if successes == 0 else max(0.0, float(centre - half))
     high = 1.0 if successes == total else min(1.0, float(centre + half))
     return Interval(low, high)
 
 
 def over_seeds(values: Sequence[float], confidence: float = CONFIDENCE) -> Interval:
-    """Student's t interval for the mean over seeds; unbounded when there are fewer than two."""
+    """Return Student's t interval for the mean over seeds; unbounded for fewer than two."""
     x = np.asarray(values, dtype=np.float64)
     if x.size < 2:
         return Interval(-np.inf, np.inf)
@@ -54,28 +54,28 @@ class Proportion:
 
     Example:
         >>> Proportion.of([0.0, 0.0, None], prompts=10_000)
-        0 (over seeds [0, 0], over prompts [0, 0.000192], spread 0, 3 seeds of which 1 diverged)
+        0 (over seeds [0, 0], over prompts [0, 0.000192], spread 0, 3 seeds, 1 diverged)
     """
 
     mean: float | None
-    """Over the seeds that did not diverge; None if all did."""
+    """The mean over seeds that did not diverge; None if all did."""
     spread: float | None
-    """Standard deviation over seeds."""
+    """The standard deviation over seeds."""
     seed_interval: Interval
-    """Where the mean lies, from the differences between seeds."""
+    """The interval of the mean from differences between seeds."""
     prompt_interval: Interval
-    """Where the mean lies, from the number of prompts tried (Wilson, all seeds' prompts together)."""
+    """The interval of the mean from the number of prompts (Wilson, over the prompts of all seeds)."""
     per_seed: tuple[float | None, ...]
-    """One error a seed; None where it diverged."""
+    """One error per seed; None if it diverged."""
 
     @property
     def diverged(self) -> int:
-        """How many seeds diverged."""
+        """The number of seeds that diverged."""
         return sum(error is None for error in self.per_seed)
 
     @classmethod
     def of(cls, errors: Sequence[float | None], prompts: int) -> Proportion:
-        """Summarise one error rate per seed (None where it diverged), each over ``prompts`` prompts."""
+        """Summarise one error rate per seed (None if it diverged), each over ``prompts`` prompts."""
         good = [e for e in errors if e is not None]
         if not good:
             return cls(None, None, Interval(0.0, 1.0), Interval(0.0, 1.0), tuple(errors))
@@ -90,7 +90,7 @@ class Proportion:
 
     @property
     def interval(self) -> Interval:
-        """The wider end of either interval: what a claim is judged on."""
+        """The smallest interval that holds both; claims are judged on it."""
         return Interval(
             min(self.seed_interval.low, self.prompt_interval.low),
             max(self.seed_interval.high, self.prompt_interval.high),
@@ -109,12 +109,12 @@ class Proportion:
         s, p = self.seed_interval, self.prompt_interval
         return (
             f"{mean} (over seeds {s}, over prompts {p}, spread {spread}, "
-            f"{len(self.per_seed)} seeds of which {self.diverged} diverged)"
+            f"{len(self.per_seed)} seeds, {self.diverged} diverged)"
         )
 
 
 def paired(first: Sequence[float | None], second: Sequence[float | None]) -> tuple[float, Interval, int]:
-    """Mean difference first − second over seeds that neither lost, its t interval, and how many pairs were lost."""
+    """Return the mean of first − second over seeds, its t interval, and the number of pairs lost to divergence."""
     pairs = [(a, b) for a, b in zip(first, second, strict=True) if a is not None and b is not None]
     if not pairs:
         return float("nan"), Interval(-np.inf, np.inf), len(first)

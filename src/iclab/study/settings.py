@@ -9,7 +9,7 @@ from typing import Annotated, Any, ClassVar, Literal, Self, TypeVar
 from pydantic import AfterValidator, Field
 
 from iclab.config import Config, InputError
-from iclab.engines import Engine
+from iclab.engines import EngineName
 
 
 def _different(values: tuple[Any, ...]) -> tuple[Any, ...]:
@@ -55,7 +55,7 @@ class Settings(Config):
     ] = 10_000
 
     engine: Annotated[
-        Engine,
+        EngineName,
         Chosen(
             "all train the same weights up to rounding (docs/fused.md); auto picks the fastest that applies",
             grid=True,

@@ -10,21 +10,15 @@ from matplotlib import colormaps
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
+from iclab.models import MODELS
+
 INK = "#222222"
 FAINT = "#8a8a8a"
-COLOURS = {"mamba": "#0072B2", "linear": "#D55E00", "softmax": "#009E73"}
-COLOURS |= {f"deep-{model}": colour for model, colour in COLOURS.items()} | {
-    "softmax-mlp": "#CC79A7",
-    "gpt2": "#E69F00",
-}
+COLOURS = {name: model.colour for name, model in MODELS.items() if model.colour}
 SERIES = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00")
 """For curves that are not models."""
 SPARE = ("#56B4E9", "#000000", "#999999")
-NAMES = {"mamba": "Mamba", "linear": "linear Transformer", "softmax": "softmax attention"}
-NAMES |= {f"deep-{model}": name for model, name in NAMES.items()} | {
-    "softmax-mlp": "softmax attention with MLP",
-    "gpt2": "GPT-2",
-}
+NAMES = {name: model.label for name, model in MODELS.items()}
 
 VERDICTS = {"holds": "#009E73", "undecided": "#E8D27A", "fails": "#D55E00", "not run": "#D9D9D9"}
 """Their colours, from good to nothing."""

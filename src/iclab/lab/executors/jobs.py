@@ -30,7 +30,7 @@ def measure_cell(cell: MeasurementCell, trained: Trained, store: Store, listen: 
         at=cell.at,
         draw=cell.draw,
         pruning=cell.pruning,
-        report=meter.advance,
+        advance=meter.advance,
         threads=threads,
     )
     store.save_rows(cell, rows, meter.seconds)

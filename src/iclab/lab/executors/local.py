@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from iclab.config import InputError
+from iclab.engines import ENGINES
 from iclab.lab.cells import unshippable
 from iclab.lab.events import Listener
 from iclab.lab.executors.jobs import measure_cell, train_cell
@@ -27,7 +28,7 @@ class LocalExecutor:
 
     def stages(self, plan: Plan) -> list[Stage]:
         """Divide the plan: first this process, then the worker processes."""
-        here, elsewhere = plan.split(lambda cell: self.workers == 1 or cell.training.engine == "fused")
+        here, elsewhere = plan.split(lambda cell: self.workers == 1 or ENGINES[cell.training.engine].separate_seeds)
         for cell in elsewhere:
             if code := unshippable(cell):
                 raise InputError(

@@ -5,19 +5,24 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+from iclab.models import architecture
 from iclab.study.charts.look import SPARE, Series
-from iclab.study.style import COLOURS, NAMES
 
 
 def name_of(model: str) -> str:
     """Return a model's name as charts and tables write it."""
-    return NAMES.get(model, model)
+    return architecture(model).label or model
+
+
+def full_name_of(model: str) -> str:
+    """Return a model's name for lists that hold models of one layer and of several."""
+    return name_of(model) + (", several layers" if architecture(model).several_layers else "")
 
 
 def colour_of(model: str, models: Sequence[str] = ()) -> str:
     """Return a model's colour; models that declare none take spare ones, in the order of ``models``."""
-    strangers = [name for name in models if name not in COLOURS]
-    return COLOURS[model] if model in COLOURS else SPARE[strangers.index(model) % len(SPARE)]
+    strangers = [name for name in models if architecture(name).colour is None]
+    return architecture(model).colour or SPARE[strangers.index(model) % len(SPARE)]
 
 
 def series_of(model: str, models: Sequence[str] = (), **look: Any) -> Series:

@@ -1,7 +1,7 @@
-"""Softmax attention over compact prompts, without a dense token; and an MLP's last step, without a mask.
+"""Softmax attention over compact prompts (in dictionary coordinates), and an MLP's output, compiled with gradients.
 
-A token is Σ_k c_k row_k over a dictionary, so a score needs only how two rows meet, which is the same for every prompt
-of a batch: (W_K row_j)ᵀ W_Q row_q. What attention then hands on is again a combination of rows.
+A token is Σ_k c_k row_k over a dictionary. Its scores need only the products of rows, (W_K row_j)ᵀ W_Q row_q, which all
+prompts of a batch share. What attention returns is again a combination of rows.
 
     read = Σ_k c_qk products[row_qk],     score_i = Σ_k c_ik read[row_ik],     attn = softmax(score),
     mixed[row] = Σ_i attn_i Σ_k c_ik [row_ik = row]
@@ -19,19 +19,19 @@ from torch.autograd.function import once_differentiable
 
 from iclab.prompts.compact import PromptBatch
 
-# Sums may be split over the lanes of a vector: the order is then the compiler's, but always the same.
+# The compiler may reorder sums to use vector instructions; the order is then always the same.
 compiled = numba.njit(nogil=True, cache=True, fastmath={"contract", "reassoc"}, error_model="numpy")
 
 
 def attend(products: Tensor, batch: PromptBatch) -> tuple[Tensor, Tensor]:
-    """Let every query attend to its examples.
+    """Attend from each query to its examples.
 
     Args:
-        products: (seeds, D' + 1, D' + 1) how rows meet, the query's first; the last row and column are the label's.
-        batch: compact prompts of these seeds; labels count by their first number.
+        products: (seeds, D' + 1, D' + 1) products of rows, the query's row first; the label is the last row and column.
+        batch: compact prompts of these seeds; only the first number of a label is used.
 
     Returns:
-        The attention (seeds, batch, l), and the mixed token's coordinates (seeds, batch, D' + 1).
+        The attention (seeds, batch, l), and the coordinates (seeds, batch, D' + 1) of Σ_i attn_i p_i.
     """
     labels = np.ascontiguousarray(batch.labels[..., 0])
     return _Attend.apply(products, batch.index, batch.coefficient, labels)
@@ -130,7 +130,7 @@ def _backward(index, coefficient, labels, attention, d_attention, d_mixed, d_pro
                 mean += weights[i] * d_weight[i]
             d_read[:] = 0
             for i in range(query):
-                d_score = weights[i] * (d_weight[i] - mean)  # of a softmax
+                d_score = weights[i] * (d_weight[i] - mean)  # through the softmax
                 d_read[label] += d_score * labels[s, b, i]
                 for k in range(parts):
                     d_read[index[s, b, i, k]] += d_score * coefficient[s, b, i, k]

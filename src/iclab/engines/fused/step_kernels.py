@@ -1,216 +1,30 @@
-"""The fused engine's inner loops (numba). `fused.py` prepares their arguments, docs/fused.md derives them.
+"""The fused engine's training step and measurements, compiled by numba; docs/fused.md derives the equations.
 
-They stand in one file because numba's cache on disk notices changes only in the file of the function it keeps.
-
-Prompts are worked on in blocks of `LANES` side by side: every array is (…, token, lane), the innermost loop runs over
-lanes, and the compiler turns it into vector instructions. Nothing is allocated inside a step. All arithmetic is in the
-weights' dtype. A seed is always worked through by one thread in one order, so results do not depend on threads.
+All arithmetic is in the dtype of the weights. One thread works through a seed in one order, so results do not depend on
+the number of threads.
 """
 
 from __future__ import annotations
 
 from typing import Any, NamedTuple
 
-import llvmlite.binding
-import numba
 import numpy as np
 from numpy.typing import NDArray
 
-from iclab.engines.exponential import exponential
-from iclab.prompts.counters import philox
+from iclab.engines.fused.compiling import compiled
+from iclab.engines.fused.exponential import exponential
+from iclab.engines.fused.prompt_kernels import LANES, draw
 
-LANES = 16
-
-# Multiply and add may be contracted into one instruction; sums are never reordered.
-# The compiler may make more checks that arrays do not overlap than it would by default, before it gives up on vectors.
-llvmlite.binding.set_option("iclab", "-runtime-memory-check-threshold=256")
-compiled = numba.njit(nogil=True, cache=True, fastmath={"contract"}, error_model="numpy")
-
-# How a model weighs its examples: F = h_l · decay(query), h_i = decay_i · h_{i−1} + inflow_i · y_i score_i.
+# How examples are weighed: F = h_l · decay(query), h_i = decay_i · h_{i−1} + inflow_i · y_i score_i.
 UNGATED, PRODUCT = 0, 1
-RANDOM, FLIP, TARGET = 0, 1, 2
-ANYWHERE, FARTHEST, CLOSEST = 0, 1, 2
+# What `measure` adds up.
 ERROR, ATTENTION, GATES = 0, 1, 2
-
-
-class Drawing(NamedTuple):
-    """A prompt distribution in numbers; see `iclab.prompts.distribution` for the meaning of the words."""
-
-    length: int
-    relevant: int
-    irrelevant: int
-    pairs: NDArray[np.int32]
-    stratified: bool
-    outlier_row: int
-    outlier_rows: int
-    threshold: np.uint64
-    """A word below it makes an outlier: fraction · 2^32."""
-    exact: int
-    """The exact number of outliers, or −1."""
-    placement: int
-    labels: int
-    target: int
-    irrelevant_scale: Any
-    outlier_scale: Any
-
-
-class Scratch(NamedTuple):
-    """One block of prompts: its draws and what the forward pass makes of them.
-
-    Arrays over tokens are flat, (tokens · LANES,), lane by lane; the query is the last token.
-    """
-
-    position: NDArray[np.uint32]  # of each token, and its lane: constants
-    lane: NDArray[np.uint32]
-    base: NDArray[np.int32]  # where its lane begins in `read`
-    words: NDArray[np.uint32]  # (4, tokens · LANES)
-    plus: NDArray[np.int32]  # the task's pattern for +1, and how far away the one for −1 is
-    apart: NDArray[np.int32]
-    flag: NDArray[np.int32]
-    relevant: NDArray[np.int32]
-    irrelevant: NDArray[np.int32]
-    outlier: NDArray[np.int32]
-    kappa: NDArray[Any]
-    strength: NDArray[Any]
-    label: NDArray[Any]
-    score: NDArray[Any]
-    inflow: NDArray[Any]
-    decay: NDArray[Any]
-    before: NDArray[Any]  # h_{i−1}
-    target: NDArray[Any]  # (LANES,)
-    output: NDArray[Any]  # (LANES,)
-    left: NDArray[np.int32]  # (LANES,)
-    read: NDArray[Any]  # (LANES · (D' + 1),) W_Bᵀ W_C p_query against every dictionary row, and the label
-
-
-def scratch(length: int, rows: int, dtype: Any) -> Scratch:
-    """Make room for one block of prompts of ``length`` examples over ``rows`` dictionary rows."""
-    size = (length + 1) * LANES
-    token = np.arange(size, dtype=np.uint32)
-    whole = [np.zeros(size, dtype=np.int32) for _ in range(6)]
-    real = [np.zeros(size, dtype=dtype) for _ in range(7)]
-    return Scratch(
-        token // LANES,
-        token % LANES,
-        (token % LANES * (rows + 1)).astype(np.int32),
-        np.zeros((4, size), dtype=np.uint32),
-        *whole,
-        *real,
-        np.zeros(LANES, dtype=dtype),
-        np.zeros(LANES, dtype=dtype),
-        np.zeros(LANES, dtype=np.int32),
-        np.zeros(LANES * (rows + 1), dtype=dtype),
-    )
-
-
-@compiled
-def draw(drawing, s, seed, stream, step, first):  # type: ignore[no-untyped-def]
-    """Draw prompts ``first`` … ``first + LANES − 1`` of a step: the same as `Prompts.draw`, lane by lane."""
-    draw_words(s, np.uint32(seed), np.uint32(stream), np.uint32(step), np.uint32(first))
-    _draw_tasks(drawing, s, np.uint32(seed), np.uint32(stream), np.uint32(step), first)
-    _choose(drawing, s, s.words[3])
-    _decode(drawing, s, s.words[0], s.words[1], s.words[2])
-
-
-@compiled
-def draw_words(s, seed, stream, step, first):  # type: ignore[no-untyped-def]
-    """Fill the block with random words: one Philox block a token."""
-    w0, w1, w2, w3 = s.words[0], s.words[1], s.words[2], s.words[3]
-    for e in range(w0.size):
-        a, b, c, d = philox(s.position[e], first + s.lane[e], step, np.uint32(0), seed, stream)
-        w0[e] = a
-        w1[e] = b
-        w2[e] = c
-        w3[e] = d
-
-
-@compiled
-def _draw_tasks(drawing, s, seed, stream, step, first):  # type: ignore[no-untyped-def]
-    """Give every token its task, and the query its side, where tasks are dealt out in turn."""
-    query, tasks, zero = drawing.length * LANES, drawing.pairs.shape[0], np.uint32(0)
-    start = 0
-    if drawing.stratified:
-        word, _, _, _ = philox(zero, zero, step, np.uint32(2), seed, stream)
-        start = np.int64((np.uint64(word) * np.uint64(2 * tasks)) >> np.uint64(32))
-    for lane in range(LANES):
-        if drawing.stratified:
-            turn = (start + first + lane) % (2 * tasks)
-            task, side = turn // 2, np.uint32(turn % 2)
-            s.words[0, query + lane] = (s.words[0, query + lane] & np.uint32(0x7FFFFFFF)) | (side << np.uint32(31))
-        else:
-            task = np.int64((np.uint64(s.words[3, query + lane]) * np.uint64(tasks)) >> np.uint64(32))
-        s.plus[lane] = drawing.pairs[task, 0]
-        s.apart[lane] = drawing.pairs[task, 1] - drawing.pairs[task, 0]
-    for e in range(query):
-        s.plus[e + LANES] = s.plus[e]
-    for e in range(query):
-        s.apart[e + LANES] = s.apart[e]
-
-
-@compiled
-def _decode(drawing, s, w0, w1, w2):  # type: ignore[no-untyped-def]
-    """Turn words into patterns, coefficients and labels."""
-    real, one, two = s.kappa.dtype.type, np.int32(1), np.int32(2)
-    relevant, irrelevant = np.int32(drawing.relevant), np.uint64(drawing.irrelevant)
-    row, rows = np.int32(drawing.outlier_row), np.uint64(drawing.outlier_rows)
-    by_chance = np.int32(drawing.labels == RANDOM)
-    by_truth = -np.int32(drawing.labels == FLIP)
-    fixed = np.int32(drawing.target) * np.int32(drawing.labels == TARGET)
-    for e in range(w0.size):
-        word, flag = w0[e], s.flag[e]
-        side = np.int32(word >> np.uint32(31))
-        s.relevant[e] = s.plus[e] + side * s.apart[e]
-        s.irrelevant[e] = relevant + np.int32((np.uint64(w1[e]) * irrelevant) >> np.uint64(32))
-        odd = two * np.int32(w2[e] >> np.uint32(8)) + np.int32(1 - 2**24)
-        s.kappa[e] = drawing.irrelevant_scale * (real(odd) * real(2.0**-24))
-        which = np.int32((np.uint64(word & np.uint32(0x3FFFFFFF)) * rows) >> np.uint64(30))
-        s.outlier[e] = flag * (row + which)
-        s.strength[e] = real(flag) * drawing.outlier_scale
-        truth = one - two * side
-        coin = one - two * np.int32((word >> np.uint32(30)) & one)
-        shown = by_chance * coin + by_truth * truth + fixed
-        s.label[e] = real(truth + flag * (shown - truth))
-    query = drawing.length * LANES
-    for lane in range(LANES):
-        s.target[lane] = s.label[query + lane]
-        s.label[query + lane] = real(0)
-
-
-@compiled
-def _choose(drawing, s, word):  # type: ignore[no-untyped-def]
-    """Say which examples are outliers, as `Outliers.choose` does; the query never is."""
-    length, query = drawing.length, drawing.length * LANES
-    if drawing.exact < 0:
-        for e in range(query):
-            s.flag[e] = np.int32(np.uint64(word[e]) < drawing.threshold)
-    else:
-        s.left[:] = drawing.exact
-        for i in range(length):
-            for lane in range(LANES):
-                e = i * LANES + lane
-                place = (np.uint64(word[e]) * np.uint64(length - i)) >> np.uint64(32)
-                s.flag[e] = np.int32(np.int64(place) < s.left[lane])
-                s.left[lane] -= s.flag[e]
-    for e in range(query, query + LANES):
-        s.flag[e] = 0
-    if drawing.placement == ANYWHERE:
-        return
-    s.left[:] = 0
-    for i in range(length):
-        for lane in range(LANES):
-            s.left[lane] += s.flag[i * LANES + lane]
-    for i in range(length):
-        for lane in range(LANES):
-            if drawing.placement == FARTHEST:
-                s.flag[i * LANES + lane] = np.int32(i < s.left[lane])
-            else:
-                s.flag[i * LANES + lane] = np.int32(i >= length - s.left[lane])
 
 
 @compiled
 def forward(kind, s, length, products, logits):  # type: ignore[no-untyped-def]
-    """Answer a block. ``products[q, j]`` is p_jᵀ W_Bᵀ W_C p_q over dictionary rows, ``logits[j]`` is wᵀ p_j."""
-    rows = products.shape[0]  # D'; column and entry `rows` belong to the label
+    """Answer a block; ``products[q, j]`` is p_jᵀ W_Bᵀ W_C p_q over dictionary rows, ``logits[j]`` is wᵀ p_j."""
+    rows = products.shape[0]  # D'; the label is column and entry `rows`
     real, query = s.kappa.dtype.type, length * LANES
     for lane in range(LANES):
         q, k, kappa = s.relevant[query + lane], s.irrelevant[query + lane], s.kappa[query + lane]
@@ -282,10 +96,10 @@ def backward(kind, s, length, lane, pairs, along, row):  # type: ignore[no-untyp
 
 
 class Weights(NamedTuple):
-    """One seed's weights in r frame coordinates, and room for their gradients."""
+    """The weights of one seed in r coordinates of the frame, with their gradients and momenta."""
 
     key: NDArray[Any]  # (r, r + 1) W_B, the label's column last
-    query: NDArray[Any]  # (r, r) W_C, whose label column stays 0
+    query: NDArray[Any]  # (r, r) W_C; its label column stays 0
     gate: NDArray[Any]  # (r + 1,) w
     key_step: NDArray[Any]
     query_step: NDArray[Any]
@@ -295,24 +109,24 @@ class Weights(NamedTuple):
     gate_momentum: NDArray[Any]
 
 
-class Sums(NamedTuple):
-    """Tables over dictionary rows (D' of them, and the label last) and sums over a batch."""
+class Tables(NamedTuple):
+    """Tables over D' dictionary rows (the label last), and sums over a batch."""
 
     products: NDArray[Any]  # (D', D' + 1) p_jᵀ W_Bᵀ W_C p_q
     logits: NDArray[Any]  # (D' + 1,) wᵀ p_j
     pairs: NDArray[Any]  # (D', D' + 1) Σ z G y c_j c_q
     along: NDArray[Any]  # (D' + 1,) Σ z ∂F/∂logit c_j
-    row: NDArray[Any]  # (D' + 1,)
-    square: NDArray[Any]  # (r, r + 1)
-    turned: NDArray[Any]  # (r + 1, r)
-    half: NDArray[Any]  # (D', r + 1)
+    row: NDArray[Any]  # (D' + 1,) scratch: one prompt's row of `pairs`
+    square: NDArray[Any]  # (r, r + 1) scratch: W_Cᵀ W_B, or X
+    turned: NDArray[Any]  # (r + 1, r) scratch: its transpose
+    half: NDArray[Any]  # (D', r + 1) scratch: between rows and coordinates
 
 
-def room(rows: int, rank: int, dtype: Any) -> Sums:
-    """Make the tables for ``rows`` dictionary rows in ``rank`` coordinates."""
+def make_tables(rows: int, rank: int, dtype: Any) -> Tables:
+    """Allocate tables for ``rows`` dictionary rows in ``rank`` coordinates."""
     shapes = ((rows, rows + 1), (rows + 1,), (rows, rows + 1), (rows + 1,), (rows + 1,))
     inner = ((rank, rank + 1), (rank + 1, rank), (rows, rank + 1))
-    return Sums(*(np.zeros(shape, dtype=dtype) for shape in (*shapes, *inner)))
+    return Tables(*(np.zeros(shape, dtype=dtype) for shape in (*shapes, *inner)))
 
 
 @compiled
@@ -396,7 +210,7 @@ def gradients(w, t, frame, diagonal):  # type: ignore[no-untyped-def]
 
 @compiled
 def _move(weight, step, memory, rate, scale, momentum, fresh):  # type: ignore[no-untyped-def]
-    """Add rate · scale · step to a weight, by way of the momentum if there is any, as torch's SGD does."""
+    """Add rate · scale · step to a weight, with momentum as in torch's SGD."""
     for i in range(weight.size):
         move = scale * step[i]
         if momentum != 0:
@@ -421,7 +235,7 @@ def _clear(values):  # type: ignore[no-untyped-def]
 
 @compiled
 def train(drawing, kind, w, t, s, frame, diagonal, seed, stream, first, last, batch, rates, clip, momentum, losses):  # type: ignore[no-untyped-def]
-    """Run steps ``first`` … ``last − 1`` of one seed; return the step at which its loss was not finite, or −1."""
+    """Run steps ``first`` … ``last − 1`` of one seed; return the step at which its loss is not finite, or −1."""
     real = frame.dtype.type
     moved = True
     for step in range(first, last):
@@ -435,7 +249,7 @@ def train(drawing, kind, w, t, s, frame, diagonal, seed, stream, first, last, ba
             forward(kind, s, drawing.length, t.products, t.logits)
             for lane in range(min(LANES, batch - start)):
                 margin = real(1) - s.target[lane] * s.output[lane]
-                if not margin <= real(0):  # true for NaN too, which must reach the loss
+                if not margin <= real(0):  # also for NaN, which must reach the loss
                     active += 1
                     loss += margin
                     backward(kind, s, drawing.length, lane, t.pairs, t.along, t.row)
@@ -461,7 +275,7 @@ def train(drawing, kind, w, t, s, frame, diagonal, seed, stream, first, last, ba
 
 @compiled
 def measure(drawing, kind, probe, s, products, logits, seed, stream, step, first, count, sums):  # type: ignore[no-untyped-def]
-    """Answer test prompts ``first`` … ``first + count − 1`` and add them to ``sums``, whose rows `fused.SUMS` names."""
+    """Answer test prompts ``first`` … ``first + count − 1`` and add them to ``sums``; its rows are those of `SUMS`."""
     length = drawing.length
     for start in range(first, first + count, LANES):
         draw(drawing, s, seed, stream, step, start)

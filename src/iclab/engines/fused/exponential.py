@@ -1,4 +1,4 @@
-"""e^x that a compiler can turn into vector instructions: no function call, no branch, no table."""
+"""e^x in a form that compiles to vector instructions: no function call, no branch, no table."""
 
 from __future__ import annotations
 
@@ -25,12 +25,12 @@ def _as_float64(typing_context, bits):  # type: ignore[no-untyped-def]
 
 
 def exponential(x):  # type: ignore[no-untyped-def]
-    """e^x without a function call, so that a loop over it becomes vector instructions; see the overload."""
+    """Return e^x; compiled code uses the overload below."""
     return np.exp(x)
 
 
-# e^x = 2^n · e^r with |r| ≤ ln 2 / 2, n put into the exponent's bits. ln 2 is split in two so that r is exact.
-# Arguments are held where 2^n is a normal number: e^x there is below the dtype's resolution of 1 + e^x anyway.
+# e^x = 2^n · e^r with |r| ≤ ln 2 / 2; n goes into the exponent's bits. ln 2 is split in two so that r is exact.
+# Arguments are clamped to where 2^n is a normal number: below that, 1 + e^x rounds to 1 anyway.
 @overload(exponential, inline="always")
 def _exponential(x):  # type: ignore[no-untyped-def]
     if x == types.float32:

@@ -1,0 +1,211 @@
+"""Training on the fused engine: the state of each seed, and the steps it takes."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+
+from iclab.engines.fused import step_kernels
+from iclab.engines.fused.frame import Frame
+from iclab.engines.fused.prompt_kernels import Drawing, make_scratch
+from iclab.engines.fused.step_kernels import PRODUCT, UNGATED, Weights, make_tables
+from iclab.engines.recipe import Recipe
+from iclab.engines.trained import Advance, Notify, Trained, bases
+from iclab.engines.training import Training
+from iclab.models.gates import initial_gate
+from iclab.prompts import Basis, Prompts, Stream
+
+CHUNK_PROMPTS = 200_000
+"""Training prompts between two calls that show progress: about a tenth of a second."""
+
+
+def gate_kind(training: Training) -> int:
+    """Return the kernels' code for the gate that the model declares."""
+    return {"product": PRODUCT, "none": UNGATED}[training.model.architecture.fused_gate or ""]
+
+
+def train(
+    training: Training,
+    seeds: tuple[int, ...],
+    advance: Advance = lambda prompts: None,
+    notify: Notify = lambda text: None,
+    threads: int = 1,
+) -> Trained:
+    """Train every seed; the result depends neither on the number of threads nor on the other seeds."""
+    recipe, dtype = training.recipe, np.dtype(training.dtype)
+    states = [SeedState(training, seed, basis) for seed, basis in zip(seeds, bases(training, seeds), strict=True)]
+    losses = np.full((len(seeds), recipe.steps), np.nan, dtype=dtype)
+    diverged_at = np.full(len(seeds), -1, dtype=np.int64)
+    snapshots = {0: _stack(states)}
+    rates = np.array([recipe.step_size * recipe.rate(step) for step in range(recipe.steps)], dtype=dtype)
+    with _announced(notify):
+        states[0].run(training.prompts, 0, 0, rates, losses[0])  # no step: compiles, or reads the cache
+    with ThreadPoolExecutor(threads) as pool:
+        for first, last in _stretches(recipe, len(seeds), threads):
+            prompts = training.prompts_at(first)
+            alive = [i for i in range(len(seeds)) if diverged_at[i] < 0]
+            jobs = {i: pool.submit(states[i].run, prompts, first, last, rates, losses[i]) for i in alive}
+            for i, job in jobs.items():
+                diverged_at[i] = job.result()
+            advance((last - first) * recipe.batch_size * len(seeds))
+            if last in recipe.kept:
+                snapshots[last] = _stack(states, diverged_at)
+    for i, state in enumerate(states):
+        if diverged_at[i] < 0 and not state.finite:
+            diverged_at[i] = recipe.steps
+    return Trained(training, tuple(seeds), snapshots, diverged_at, losses.T.astype(np.float64))
+
+
+class SeedState:
+    """The weights and working memory of one seed."""
+
+    def __init__(self, training: Training, seed: int, basis: Basis) -> None:
+        self.training, self.seed, self.basis = training, seed, basis
+        self.kind = gate_kind(training)
+        self.frame = Frame.of(training, basis)
+        dtype, r = np.dtype(training.dtype), self.frame.rank
+        scale = training.model.options["init_scale"]
+        gate = np.zeros(r + 1)
+        if self.kind != UNGATED:
+            w = initial_gate(basis.directions.shape, seed)
+            gate[: len(w.inside)], gate[-1] = w.inside, w.label
+            if self.frame.extra is not None:
+                gate[len(w.inside) : -1] = self.frame.extra @ w.outside(basis)
+        shapes = ((r, r + 1), (r, r), (r + 1,))
+        self.weights = Weights(
+            (scale * np.eye(r, r + 1)).astype(dtype),
+            (scale * np.eye(r)).astype(dtype),
+            gate.astype(dtype),
+            *(np.zeros(shape, dtype=dtype) for shape in shapes + shapes),
+        )
+        self._prepare(training.prompts)
+
+    @property
+    def finite(self) -> bool:
+        """Whether all weights are finite."""
+        return all(np.isfinite(w).all() for w in self.weights[:3])
+
+    def run(
+        self, prompts: Prompts, first: int, last: int, rates: NDArray[np.floating], losses: NDArray[np.floating]
+    ) -> int:
+        """Take steps ``first`` … ``last − 1``; return the step at which the loss is not finite, or −1."""
+        recipe, dtype = self.training.recipe, self.weights.key.dtype
+        if prompts is not self.prompts:
+            self._prepare(prompts)
+        return step_kernels.train(
+            self.drawing,
+            self.kind,
+            self.weights,
+            self.tables,
+            self.scratch,
+            self.coordinates,
+            self.diagonal,
+            self.seed,
+            int(Stream.TRAIN),
+            first,
+            last,
+            recipe.batch_size,
+            rates,
+            dtype.type(recipe.clip or 0.0),
+            dtype.type(recipe.optimizer_options.get("momentum", 0.0)),
+            losses,
+        )
+
+    def _prepare(self, prompts: Prompts) -> None:
+        """Allocate tables and working memory for a distribution."""
+        dtype = self.weights.key.dtype
+        self.prompts = prompts
+        self.drawing = drawing(prompts, dtype)
+        self.coordinates = self.frame.coordinates(prompts, self.basis).astype(dtype)
+        rows = len(self.coordinates)
+        off = self.coordinates - np.eye(rows, self.frame.rank) * self.coordinates
+        self.diagonal = rows == self.frame.rank and not off.any()
+        self.tables = make_tables(rows, self.frame.rank, dtype)
+        self.scratch = make_scratch(prompts.context_length, rows, dtype)
+
+
+def _stretches(recipe: Recipe, seeds: int, threads: int) -> Iterator[tuple[int, int]]:
+    """Cut the training at snapshots and switches, and often enough to show progress."""
+    stride = max(1, CHUNK_PROMPTS * threads // (recipe.batch_size * seeds))
+    ends = sorted({*recipe.kept, *(switch.step for switch in recipe.switches)} - {0})
+    first = 0
+    for end in ends:
+        while first < end:
+            last = min(first + stride, end)
+            yield first, last
+            first = last
+
+
+def _stack(states: list[SeedState], diverged_at: NDArray[np.int64] | None = None) -> dict[str, torch.Tensor]:
+    """Copy the weights of all seeds; NaN where a seed has diverged."""
+    out = {}
+    for name in ("key", "query", "gate")[: 2 if states[0].kind == UNGATED else 3]:
+        stacked = torch.from_numpy(np.stack([getattr(state.weights, name) for state in states]))
+        if diverged_at is not None:
+            stacked[torch.from_numpy(diverged_at >= 0)] = torch.nan
+        out[name] = stacked
+    return out
+
+
+def weights(trained: Trained, step: int) -> dict[str, torch.Tensor]:
+    """Return the model's own weights from their coordinates: W_B and W_C (seeds, m, d + 1), w (seeds, d + 1)."""
+    snapshot, options = trained.snapshots[step], trained.training.model.options
+    dimension = trained.training.prompts.patterns.dimension
+    size = options["state_size"] or dimension
+    out: dict[str, list[NDArray[np.float64]]] = {name: [] for name in snapshot}
+    for i, (seed, basis) in enumerate(zip(trained.seeds, trained.bases(), strict=True)):
+        q = Frame.of(trained.training, basis).directions(basis)  # (r, d)
+        rest = options["init_scale"] * (np.eye(dimension) - q.T @ q)
+        for name in ("key", "query"):
+            inner = snapshot[name][i].double().numpy()
+            whole = np.zeros((size, dimension + 1))
+            whole[:dimension, :dimension] = q.T @ inner[:, : len(q)] @ q + rest
+            if name == "key":
+                whole[:dimension, dimension] = q.T @ inner[:, -1]
+            out[name].append(whole)
+        if "gate" in snapshot:
+            gate = snapshot["gate"][i].double().numpy()
+            outside = initial_gate(basis.directions.shape, seed).outside(basis)
+            outside -= (outside @ q.T) @ q
+            out["gate"].append(np.append(gate[:-1] @ q + outside, gate[-1]))
+    dtype = getattr(torch, trained.training.dtype)
+    return {name: torch.from_numpy(np.stack(values)).to(dtype) for name, values in out.items()}
+
+
+def drawing(prompts: Prompts, dtype: np.dtype) -> Drawing:
+    """Turn a distribution into the numbers that the kernels take."""
+    outliers, patterns = prompts.outliers, prompts.patterns
+    row, rows = outliers.rows(patterns)
+    return Drawing(
+        length=prompts.context_length,
+        relevant=patterns.relevant,
+        irrelevant=patterns.irrelevant,
+        pairs=prompts.pairs,
+        stratified=prompts.balance == "stratified",
+        outlier_row=row,
+        outlier_rows=max(rows, 1),
+        threshold=np.uint64(round(outliers.fraction * 2**32)),
+        exact=-1 if outliers.count is None else outliers.count,
+        placement=("random", "farthest", "closest").index(str(outliers.placement)),
+        labels=("random", "flip", "target").index(str(outliers.labels)),
+        target=outliers.target,
+        irrelevant_scale=dtype.type(prompts.irrelevant_scale),
+        outlier_scale=dtype.type(outliers.scale),
+    )
+
+
+@contextmanager
+def _announced(notify: Notify) -> Iterator[None]:
+    """Explain the wait if compiling takes long; numba keeps the result on disk."""
+    timer = threading.Timer(2.0, notify, ("compiling the fused engine: once on this machine, about 15 seconds",))
+    timer.start()
+    try:
+        yield
+    finally:
+        timer.cancel()

@@ -1,0 +1,88 @@
+"""Measurements on the fused engine: probes that it adds up without a dense token."""
+
+from __future__ import annotations
+
+from concurrent.futures import ThreadPoolExecutor
+
+import numpy as np
+from numpy.typing import NDArray
+
+from iclab.engines.fused import step_kernels
+from iclab.engines.fused.frame import Frame, leaves_span
+from iclab.engines.fused.learning import drawing, gate_kind
+from iclab.engines.fused.prompt_kernels import make_scratch
+from iclab.engines.fused.step_kernels import ATTENTION, ERROR, GATES
+from iclab.engines.trained import Advance, Trained
+from iclab.models.gates import initial_gate
+from iclab.prompts import Prompts, Stream
+
+BLOCK = 4096
+"""Test prompts that are added up in one piece. Pieces are added in a fixed order, whichever thread did them."""
+
+SUMS = {
+    "error": ("prompts", "right", "wrong", "ties", "nans", "hinge", "hinge_squares"),
+    "attention": ("prompts", "same", "other", "same_squares", "other_squares"),
+    "gates": ("clean_count", "clean", "outlier_count", "outlier", "rank_count", "rank"),
+}
+"""The rows of the kernel's sums, by probe; the names are those of `iclab.probes.answers`."""
+
+
+def sums(
+    trained: Trained,
+    probe: str,
+    prompts: Prompts,
+    count: int,
+    *,
+    at: int,
+    draw: int,
+    advance: Advance = lambda prompts: None,
+    threads: int = 1,
+) -> dict[str, NDArray[np.float64]]:
+    """Measure every seed on test prompts; `iclab.probes` turns the sums into rows."""
+    names = SUMS[probe]
+    width = prompts.context_length if probe == "gates" else 1
+    code = {"error": ERROR, "attention": ATTENTION, "gates": GATES}[probe]
+    kind = gate_kind(trained.training)
+    dtype = np.dtype(trained.training.dtype)
+    numbers = drawing(prompts, dtype)
+    tables = [_tables(trained, i, at, prompts) for i in range(len(trained.seeds))]
+    rows = len(tables[0][0])
+
+    def piece(seed: int, table: tuple[NDArray[np.floating], NDArray[np.floating]], first: int) -> NDArray[np.float64]:
+        total = np.zeros((len(names), width))
+        space = make_scratch(prompts.context_length, rows, dtype)
+        many = min(BLOCK, count - first)
+        step_kernels.measure(numbers, kind, code, space, *table, seed, int(Stream.TEST), draw, first, many, total)
+        return total
+
+    totals = np.zeros((len(trained.seeds), len(names), width))
+    with ThreadPoolExecutor(threads) as pool:
+        starts = range(0, count, BLOCK)
+        for i, seed in enumerate(trained.seeds):
+            jobs = [pool.submit(piece, seed, tables[i], first) for first in starts]
+            for first, job in zip(starts, jobs, strict=True):
+                totals[i] += job.result()
+                advance(min(BLOCK, count - first))
+    shape = {"error": (-1,), "attention": (-1, 1), "gates": (-1, 1, width)}[probe]  # (seeds, layers, places)
+    return {name: totals[:, j].reshape(shape) for j, name in enumerate(names)}
+
+
+def _tables(trained: Trained, row: int, at: int, prompts: Prompts) -> tuple[NDArray[np.floating], NDArray[np.floating]]:
+    """Return p_jᵀ W_Bᵀ W_C p_q, (D', D' + 1), and wᵀ p_j, (D' + 1,), over the test dictionary."""
+    snapshot, dtype = trained.snapshots[at], np.dtype(trained.training.dtype)
+    basis, seed = trained.bases()[row], trained.seeds[row]
+    frame = Frame.of(trained.training, basis)
+    coordinates = frame.coordinates(prompts, basis)
+    outer = np.zeros((len(coordinates) + 1, frame.rank + 1))
+    outer[:-1, :-1], outer[-1, -1] = coordinates, 1.0
+    key, query = (snapshot[name][row].double().numpy() for name in ("key", "query"))
+    products = coordinates @ query.T @ key @ outer.T
+    logits = np.zeros(len(outer))
+    if "gate" in snapshot:
+        logits = outer @ snapshot["gate"][row].double().numpy()
+        if leaves_span(prompts):  # the part of u outside the frame meets the frozen part of the gate
+            vectors = prompts.outliers.mixture_vectors(prompts.patterns, basis)
+            q = frame.directions(basis)
+            beyond = vectors - (vectors @ q.T) @ q
+            logits[prompts.patterns.count : -1] += beyond @ initial_gate(basis.directions.shape, seed).outside(basis)
+    return products.astype(dtype), logits.astype(dtype)

@@ -1,0 +1,112 @@
+"""The engines: their versions, and which trainings each of them can run.
+
+fused      one-layer models in dictionary coordinates, compiled by numba
+compact    models that answer prompts in dictionary coordinates, trained by the loop of the reference engine
+reference  any model, on dense prompts, in PyTorch
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, NamedTuple
+
+from iclab import prompts
+from iclab.engines.scope import Scope
+
+if TYPE_CHECKING:
+    from iclab.engines.training import Training
+
+_TRAINING = {"model", "prompts", "recipe", "engine", "dtype", "device", "basis_seed"}
+_RECIPE = {
+    *("steps", "batch_size", "step_size", "loss", "optimizer", "optimizer_options"),
+    *("clip", "decay", "switches", "snapshots"),
+}
+_PATTERNS = {
+    *("dimension", "relevant", "irrelevant", "outlier", "coherence"),
+    *("relevant_norm", "irrelevant_norm", "outlier_norm"),
+}
+_OUTLIERS = {"fraction", "count", "scale", "labels", "target", "placement", "patterns"}
+_M_PROMPTS = {"patterns", "tasks", "context_length", "irrelevant_scale", "outliers", "balance"}
+_T_PROMPTS = {"relevant_fraction", "relevant_mixtures", "irrelevant_mixtures", "label_dimension", "label_norm"}
+_SHARED = {
+    "Training": _TRAINING,
+    "Recipe": _RECIPE,
+    "Switch": {"step", "prompts"},
+    "Patterns": _PATTERNS,
+    "Outliers": _OUTLIERS,
+    "Mixture": {"weights", "outside_norm"},
+}
+
+FUSED = Scope("fused", {**_SHARED, "Prompts": _M_PROMPTS}, functions=False)
+COMPACT = Scope("compact", {**_SHARED, "Prompts": _M_PROMPTS | _T_PROMPTS | {"signal"}})  # noise is in no dictionary
+
+
+def _fused_obstacle(training: Training) -> str:
+    model, recipe = training.model, training.recipe
+    if model.architecture.fused_gate is None:
+        return f"model {model.label} has no fused form"
+    if missing := {"state_size", "init_scale"} - model.options.keys():
+        return f"model {model.label} has no option {min(missing)}, which the fused engine needs"
+    defaults = model.default_options
+    for option, value in model.options.items():
+        if option not in ("state_size", "init_scale") and value != defaults.get(option):
+            return f"model.options.{option} = {value}: the fused engine knows only the default, {defaults.get(option)}"
+    size, dimension = model.options["state_size"], training.prompts.patterns.dimension
+    if size is not None and size < dimension:
+        return f"state_size = {size}: must be at least the dimension, {dimension}, or weights do not start as δI"
+    if recipe.optimizer != "sgd":
+        return f"optimizer = {recipe.optimizer}: the fused engine knows only sgd; others leave the span of the patterns"
+    if further := sorted(set(recipe.optimizer_options) - {"momentum"}):
+        return f"optimizer_options.{further[0]}: the fused engine knows only momentum"
+    return _device_obstacle(training) or FUSED.obstacle(training)
+
+
+def _compact_obstacle(training: Training) -> str:
+    if not training.model.architecture.has_compact_form:
+        return f"model {training.model.label} has no compact form"
+    return _device_obstacle(training) or COMPACT.obstacle(training)
+
+
+def _device_obstacle(training: Training) -> str:
+    return "" if training.device == "cpu" else f"device = {training.device}: must be cpu"
+
+
+class Engine(NamedTuple):
+    """One way to train a model."""
+
+    version: int
+    """Part of the hash of its cells. Raise it when the same description trains to other weights, beyond rounding."""
+    obstacle: Callable[[Training], str]
+    """Returns the reason why it cannot run a training; empty if it can."""
+    built_on: tuple[str, ...] = ()
+    """Other engines whose code it runs, so that their versions count too."""
+    separate_seeds: bool = False
+    """Whether it trains every seed by itself, in threads. Then results never depend on which seeds run together."""
+    stores: str = "the model's own weights, seeds stacked in front"
+    """What its snapshots hold."""
+
+
+ENGINES: dict[str, Engine] = {
+    "fused": Engine(
+        version=1,
+        obstacle=_fused_obstacle,
+        separate_seeds=True,
+        stores="coordinates in the patterns' frame, see docs/fused.md; iclab.load(…).weights() makes the matrices",
+    ),
+    "compact": Engine(version=1, obstacle=_compact_obstacle, built_on=("reference",)),
+    "reference": Engine(version=1, obstacle=lambda training: ""),
+}
+"""The engines by name, the fastest first: ``auto`` takes the first that applies."""
+
+
+def versions(training: Training) -> dict[str, int]:
+    """Return the versions of all code that decides the weights of a training: part of the hash of its cells."""
+    names = (training.engine, *ENGINES[training.engine].built_on)
+    engines = {name: ENGINES[name].version for name in names}
+    return {"prompts": prompts.VERSION, "model": training.model.architecture.version, **engines}
+
+
+def faster_obstacle(training: Training) -> str:
+    """Return the reason why a training cannot run on the faster engine its model was written for; empty if it can."""
+    faster = "compact" if training.model.architecture.has_compact_form else "fused"
+    return ENGINES[faster].obstacle(training)

@@ -1,0 +1,142 @@
+"""What an architecture declares about itself, in one place, and the list of all that do.
+
+To add an architecture, write one file in this folder: a subclass of `Architecture` with a ``name``. It is then known
+everywhere by that name, with its label and colour in figures, its step size, and the probes that can read it.
+
+    class Mean(Architecture):
+        name = "mean"
+        label = "mean of labels"
+
+        def __init__(self, width: int) -> None:
+            super().__init__()
+            self.scale = nn.Parameter(torch.ones(1))
+
+        def forward(self, tokens: Tensor) -> Tensor:
+            return self.scale * tokens[:, :-1, -1].mean(1)
+
+A class outside this folder is known by its path, ``package.module:Class``. It may be a plain ``nn.Module``, which has
+the defaults below.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, ClassVar, Literal
+
+from torch import Tensor, nn
+
+from iclab.models.answer import Answer
+from iclab.prompts.compact import PromptBatch
+from iclab.prompts.patterns import Basis
+
+MODELS: dict[str, type[Architecture]] = {}
+"""The built-in architectures by name, in the order in which lists show them."""
+
+Readable = Literal["votes", "keys", "neurons"]
+
+
+class Architecture(nn.Module):
+    """A model that maps dense prompts (batch, l + 1, width) to outputs (batch,) or to an `Answer`.
+
+    Its constructor takes options as keywords and, if it names them, ``width`` (the length of a token), ``label_width``
+    (how many of its last coordinates are the label) and ``context_length``.
+    """
+
+    # In lists and figures
+
+    name: ClassVar[str] = ""
+    """The word users write for it. Not inherited."""
+    label: ClassVar[str] = ""
+    """What figures call it; by default its name."""
+    colour: ClassVar[str | None] = None
+    """Its colour in figures, as ``#RRGGBB``; by default one that is free."""
+    several_layers: ClassVar[bool] = False
+    """Whether lists add "several layers" to the label, which it shares with a model of one layer."""
+    list_order: ClassVar[int] = 1000
+    """Lists show small numbers first, equal ones by name."""
+
+    # In cells of work
+
+    version: ClassVar[int] = 1
+    """Part of the hash of this model's cells. Raise it when the same weights give other outputs, or start elsewhere."""
+    group_size: ClassVar[int] = 8
+    """How many seeds train together. A seed's group never changes, so results do not depend on which seeds are run."""
+
+    # In training
+
+    step_size: ClassVar[float | None] = None
+    """A step size that suits it; None if nothing is trained or nobody knows one."""
+    optimizer: ClassVar[str] = "sgd"
+    """The optimiser for that step size."""
+    constant_buffers: ClassVar[bool] = False
+    """Whether a forward pass leaves its buffers as they are. Seeds of a model with other buffers run one by one."""
+    fused_gate: ClassVar[Literal["product", "none"] | None] = None
+    """How the fused engine may stand in for ``forward``: with Mamba's product gate, without a gate, or not at all.
+
+    It then knows the weights ``key``, ``query`` and ``gate`` and the options ``state_size`` and ``init_scale``, all as
+    in `iclab.models.mamba`. Not inherited: a subclass may compute something else."""
+    has_compact_form: ClassVar[bool] = False
+    """Whether it defines ``answer_compact``. Set for you, and not inherited either."""
+
+    # In probes
+
+    readable: ClassVar[frozenset[Readable] | None] = None
+    """What probes can read: ``votes`` (the output is a sum of attention × gate × label over examples), ``keys`` (one
+    layer of weights ``key`` and ``query``) and ``neurons`` (weights ``value``, ``hidden`` and ``signs``). By default
+    probes look for weights of these names."""
+
+    def __init_subclass__(cls, **keywords: Any) -> None:
+        super().__init_subclass__(**keywords)
+        for declaration in ("name", "fused_gate"):
+            if declaration not in vars(cls):
+                setattr(cls, declaration, getattr(Architecture, declaration))
+        cls.has_compact_form = "answer_compact" in vars(cls)
+        if cls.name and cls.__module__.rpartition(".")[0] == __package__:
+            _register(cls)
+
+    @classmethod
+    def check(cls, options: Mapping[str, Any]) -> None:
+        """Raise an error if options make no sense. Called when a model is described, before any work.
+
+        By default a model with a name is built for tokens of 4 numbers. Others are checked when they are built.
+        """
+        if cls.name:
+            cls(width=4, **options)
+
+    @classmethod
+    def longest_context(cls, options: Mapping[str, Any]) -> int | None:
+        """Return the largest number of context examples it takes; None if there is no limit."""
+        return None
+
+    @classmethod
+    def one_by_one(cls, options: Mapping[str, Any]) -> str:
+        """Return the reason why its seeds must run one after another; empty if they can be stacked."""
+        return ""
+
+    def initialise(self, basis: Basis, seed: int) -> None:
+        """Draw the initial weights that depend on the patterns; called once after construction."""
+
+    @staticmethod
+    def answer_compact(weights: Mapping[str, Tensor], rows: Tensor, batch: PromptBatch) -> Answer:
+        """Answer prompts of stacked seeds in dictionary coordinates: the same function as ``forward``, if defined.
+
+        Args:
+            weights: (seeds, …) by name.
+            rows: (seeds, D' + 1, width) the rows that tokens are combined from; the last is a label of 1.
+            batch: compact prompts of these seeds.
+        """
+        raise NotImplementedError
+
+
+def declared(model: Any) -> type[Architecture]:
+    """Return the class that holds a model's declarations: its own, or `Architecture` for any other class."""
+    return model if isinstance(model, type) and issubclass(model, Architecture) else Architecture
+
+
+def _register(cls: type[Architecture]) -> None:
+    known = MODELS.get(cls.name)
+    if known is not None and known.__module__ != cls.__module__:
+        raise TypeError(f"name = {cls.name!r}: is taken by {known.__module__}.{known.__qualname__}")
+    MODELS[cls.name] = cls
+    for name in sorted(MODELS, key=lambda name: (MODELS[name].list_order, name)):
+        MODELS[name] = MODELS.pop(name)

@@ -1,0 +1,52 @@
+"""Mamba's product gates, M (3), and their initial weights.
+
+G_i(w) = σ(wᵀp_i) Π_{j > i} (1 − σ(wᵀp_j)),     w⁽⁰⁾ ~ N(0, I/(d + 1))
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+import torch.nn.functional as F
+from numpy.typing import NDArray
+from torch import Tensor
+
+from iclab.prompts.counters import Stream, normals
+from iclab.prompts.patterns import Basis
+
+
+def product_gates(logits: Tensor) -> Tensor:
+    """Return log G_i = log σ(s_i) + Σ_{j > i} log(1 − σ(s_j)) for s = wᵀp, (…, l + 1); finite at any length."""
+    stay = F.logsigmoid(-logits)
+    later = stay.flip(-1).cumsum(-1).flip(-1) - stay  # Σ_{j > i}
+    return F.logsigmoid(logits) + later
+
+
+class InitialGate(NamedTuple):
+    """w⁽⁰⁾, drawn in the patterns' directions: rotating the patterns rotates it with them."""
+
+    inside: NDArray[np.float64]
+    """(D,) coordinates along the patterns' directions."""
+    label: float
+    """The coordinate of the label."""
+    seed: int
+    number: int
+
+    def outside(self, basis: Basis) -> NDArray[np.float64]:
+        """Return the part orthogonal to the patterns, (d,)."""
+        dimension = basis.directions.shape[1]
+        drawn = normals(self.seed, Stream.WEIGHTS, (dimension,), slot=3 * self.number + 1)
+        return basis.outside(drawn) / np.sqrt(dimension + 1)
+
+    def whole(self, basis: Basis) -> NDArray[np.float64]:
+        """Return the whole vector, (d + 1,)."""
+        return np.append(self.inside @ basis.directions + self.outside(basis), self.label)
+
+
+def initial_gate(shape: tuple[int, ...], seed: int, number: int = 0) -> InitialGate:
+    """Draw w⁽⁰⁾ for D patterns in d dimensions, ``shape`` = (D, d); ``number`` counts the gates of a model."""
+    scale = 1.0 / np.sqrt(shape[1] + 1)
+    inside = normals(seed, Stream.WEIGHTS, (shape[0],), slot=3 * number) * scale
+    label = normals(seed, Stream.WEIGHTS, (1,), slot=3 * number + 2)[0] * scale
+    return InitialGate(inside, float(label), seed, number)
