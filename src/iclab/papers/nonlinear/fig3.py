@@ -1,4 +1,4 @@
-"""T-fig3: error out of domain against S1, and against the length of the context, for GPT-2 and for T's own model."""
+"""T-fig3: error out of domain against S1, and error against context length, for GPT-2 and T's own model."""
 
 from __future__ import annotations
 
@@ -8,9 +8,7 @@ from functools import partial
 from itertools import cycle
 from typing import Annotated, Any, Literal, Self
 
-import matplotlib as mpl
-from matplotlib.axes import Axes
-from matplotlib.figure import Figure
+import numpy as np
 from pydantic import Field
 
 from iclab.engines import Training
@@ -18,46 +16,39 @@ from iclab.papers.nonlinear.settings import LARGEST_SUM, GPT2Paper
 from iclab.probes import Row
 from iclab.prompts import Prompts
 from iclab.prompts.tasks import Ring, TaskSet
-from iclab.study import style
+from iclab.study.charts import DASHED, DOTTED, INK, SPARE, Axis, Figure, Panel, Series, colour_of, reference, shades
 from iclab.study.claims import Claim, Judgement, Point, every_above, every_below, every_within, judged, mean_point
 from iclab.study.experiment import Condition, Experiment, in_groups
-from iclab.study.rows import (
-    error_points,
-    errors,
-    listed,
-    mean_text,
-    paired_points,
-    proportion,
-    seed_points,
-    values,
-)
+from iclab.study.rows import error_points, errors, listed, mean_text, paired_points, proportion, seed_points, values
 from iclab.study.settings import Chosen, Different
 from iclab.theory.contexts import guessed
 
 SMALL = 0.01
 """The paper: the error out of domain is "< 0.01 when S1 ≥ 1 and deviates from 0 when S1 < 1"."""
 UNSEEN = {"softmax-mlp": 0.005, "gpt2": SMALL}
-"""The paper: in domain the error on unseen tasks goes to 0. Read as: below this, for every seed; of GPT-2, of which no
-theorem speaks, no more is asked than the paper asks of it out of domain."""
+"""The paper: in domain the error on unseen tasks goes to 0. Read as: below this for every seed. GPT-2, which no theorem
+is about, has the margin that the paper gives out of domain."""
 ATTENTION = 0.8
 """The paper: attention on examples with the query's pattern is 1 − Θ(M1^−C). Read as: above this, out of domain too."""
 DOMAINS = {"in": "in domain, unseen tasks", "out": "out of domain"}
+SHORT = {"softmax-mlp": "softmax + MLP", "gpt2": "GPT-2"}
+GUESS = reference("pattern absent: a guess", DOTTED)
 
 
 class ShiftSettings(GPT2Paper):
-    """T-fig3."""
+    """Settings of T-fig3."""
 
     models: Annotated[
         tuple[Literal["softmax-mlp", "gpt2"], ...],
         Field(min_length=1),
         Different,
-        Chosen("the paper's figure is of GPT-2; its theorem is about the other", grid=True),
+        Chosen("the paper's figure shows GPT-2; its theorem is about the other", grid=True),
     ] = ("softmax-mlp", "gpt2")
     sums: Annotated[
         tuple[Annotated[float, Field(ge=-LARGEST_SUM, le=LARGEST_SUM)], ...],
         Field(min_length=1),
         Different,
-        Chosen("S1 = a + b, from the smallest there is to the largest, 1.28", grid=True),
+        Chosen("S1 = a + b, from the smallest possible to the largest, 1.28", grid=True),
     ] = (-1.28, -1.0, -0.5, 0.0, 0.25, 0.5, 0.75, 1.0, 1.15, 1.28)
     test_fractions: Annotated[
         tuple[Annotated[float, Field(gt=0, le=1)], ...],
@@ -71,12 +62,12 @@ class ShiftSettings(GPT2Paper):
     more_tasks: Annotated[
         tuple[TaskSet, ...],
         Different,
-        Chosen("other training tasks for the one-layer model, beside the paper's U = 1", grid=True),
+        Chosen("other training tasks for the one-layer model, besides the paper's U = 1", grid=True),
     ] = (Ring(steps=2),)
-    test_prompts: Annotated[int, Field(ge=1), Chosen("for each seed and point", grid=True)] = 4_000
+    test_prompts: Annotated[int, Field(ge=1), Chosen("per seed and point", grid=True)] = 4_000
 
     def quick(self) -> Self:
-        """Return the quick edition: fewer points and prompts; a sixteenth of GPT-2's training, which is not judged."""
+        """Return the quick edition: fewer points and prompts; a sixteenth of GPT-2's training, without verdicts."""
         return (
             super()
             .quick()
@@ -91,27 +82,27 @@ class ShiftSettings(GPT2Paper):
 
 
 class Shift(Experiment[ShiftSettings]):
-    """Out of domain, and how much context it takes."""
+    """Error out of domain, and how much context it takes."""
 
     id = "T-fig3"
-    title = "Error out of domain, and by the length of the context"
+    title = "Error out of domain, and against context length"
     paper = (
         "The error out of domain is below 0.01 when S1 ≥ 1 and deviates from 0 when S1 < 1; a longer testing context "
-        "is needed when α' is smaller, in and out of domain. (The paper's figure is of GPT-2.)"
+        "is needed when α' is smaller, in and out of domain. (The paper's figure shows GPT-2.)"
     )
     reading = (
-        "Above, the one-layer Transformer (2), of which the theorem speaks; below, GPT-2, of which the paper's figure "
-        "is. Left, the error on tasks of three mixtures of patterns, of which one has weights that sum to S1; dashed, "
-        "what a vote weighted by the attention would get wrong, the MLP left out; and more training tasks. Middle "
-        "and right, the error against the length of the context for several shares α' of examples that matter; dotted, "
-        "that of a guess where no example shows the query's pattern and no error elsewhere. Means over seeds; bands "
-        "run from the lowest to the highest seed."
+        "Above, the one-layer Transformer (2), which the theorem is about; below, GPT-2, which the paper's figure "
+        "shows. Left: the error on tasks of three mixtures of patterns, one with weights that sum to S1; dashed, the "
+        "error of a vote weighted by the attention, without the MLP; one curve has more training tasks. Middle and "
+        "right: the error against context length for several shares α' of examples that matter; dotted, a guess where "
+        "no example shows the query's pattern, and no error elsewhere. Means over seeds; bands run from the lowest to "
+        "the highest seed."
     )
     theorems = ("T-thm3.3", "T-thm3.4", "T-cor4.3")
     settings = ShiftSettings
 
     def conditions(self, settings: ShiftSettings) -> list[Condition]:
-        """One training a model; every point of its panels."""
+        """One training per model, measured at every point of its panels."""
         blank = dict.fromkeys(("panel", "sum", "fraction", "length", "domain"))
         found = []
 
@@ -136,78 +127,20 @@ class Shift(Experiment[ShiftSettings]):
 
     def claims(self, settings: ShiftSettings) -> list[Claim]:
         """Both sides of S1 = 1, the price of a smaller α', every seed, and the attention."""
-        above, below = [s for s in settings.sums if s >= 1], [s for s in settings.sums if s < 1]
         claims: list[Claim] = []
         for model in settings.models:
             about = [
-                Claim(
-                    f"T-fig3.ood-small.{model}",
-                    "the out-of-domain error is < 0.01 when S1 ≥ 1",
-                    f"mean error < {SMALL} at S1 = {listed(above)}",
-                    judged(_sums(settings, model, above), every_below, SMALL),
-                ),
-                Claim(
-                    f"T-fig3.ood-rises.{model}",
-                    "the out-of-domain error deviates from 0 when S1 < 1",
-                    f"mean error > {SMALL} at S1 = {listed(below)}",
-                    judged(_sums(settings, model, below), every_above, SMALL),
-                ),
-                Claim(
-                    f"T-fig3.ood-every-seed.{model}",
-                    "the out-of-domain error is < 0.01 when S1 ≥ 1",
-                    f"error < {SMALL} for every single seed at S1 = {listed(above)}",
-                    judged(partial(_seed_by_seed, settings=settings, model=model, sums=above), every_below, SMALL),
-                ),
-                Claim(
-                    f"T-fig3.unseen.{model}",
-                    "in domain the trained model generalises to unseen tasks",
-                    f"error on unseen tasks < {UNSEEN[model]} for every seed, α' = {settings.relevant_fraction:g}",
-                    judged(
-                        partial(seed_points, seeds=settings.seeds, model=model, panel="unseen", probe="error"),
-                        every_below,
-                        UNSEEN[model],
-                    ),
-                ),
-                Claim(
-                    f"T-fig3.attention.{model}",
-                    "attention concentrates on examples with the query's pattern, out of domain too (Corollary 4.3, of "
-                    "the one-layer model)",
-                    f"attention on them > {ATTENTION}, mean over prompts and seeds, S1 = {LARGEST_SUM:.2f}, last layer",
-                    judged(
-                        mean_point(settings.seeds, partial(_attention, settings=settings, model=model)),
-                        every_above,
-                        ATTENTION,
-                    ),
-                ),
+                *_sum_claims(settings, model),
+                _unseen_claim(settings, model),
+                _attention_claim(settings, model),
+                *_length_claims(settings, model),
             ]
-            for domain, name in DOMAINS.items():
-                about.append(
-                    Claim(
-                        f"T-fig3.length.{domain}.{model}",
-                        f"a longer testing context is needed when α' is smaller ({name})",
-                        "error at the smallest α' − error at the largest > 0 at every length up to that of training, "
-                        "on paired seeds",
-                        judged(partial(_lengths, settings=settings, model=model, domain=domain), every_above, 0.0),
-                    )
-                )
             about = [replace(claim, models=(model,)) for claim in about]
             claims += [_if_trained(claim, settings) for claim in about] if model == "gpt2" else about
-        if "softmax-mlp" in settings.models:
-            claims.append(
-                Claim(
-                    "T-fig3.leak",
-                    "out of domain, errors come from attention that goes to other patterns",
-                    f"error of the one-layer model − error of a vote weighted by its attention within ±{SMALL} at "
-                    "every S1 in [0, 1), where there are errors",
-                    judged(partial(_leaks, settings=settings), every_within, -SMALL, SMALL),
-                    models=("softmax-mlp",),
-                    ours=True,
-                )
-            )
-        return claims
+        return [*claims, _leak_claim(settings)] if "softmax-mlp" in settings.models else claims
 
     def table(self, rows: list[Row], settings: ShiftSettings) -> list[dict[str, Any]]:
-        """A line a point."""
+        """One line per point."""
         lines = []
 
         def line(name: str, letter: str, domain: str, total: str, sizes: tuple[float, int], where: Row) -> None:
@@ -241,63 +174,125 @@ class Shift(Experiment[ShiftSettings]):
                         line(model, "b", domain, text, (fraction, length), where)
         return lines
 
-    def draw(self, rows: list[Row], settings: ShiftSettings) -> Figure:
-        """Draw a row of three panels for each model."""
-        with mpl.rc_context(style.RC):
-            count = len(settings.models)
-            figure = Figure(figsize=(9.7, 1.0 + 3.0 * count), layout="constrained")
-            panels = figure.subplots(count, 3, squeeze=False)
-            for model, (left, middle, right) in zip(settings.models, panels, strict=True):
-                mine = [row for row in rows if row["model"] == model and row["probe"] == "error"]
-                _draw_sums(left, [row for row in rows if row["model"] == model], settings, model)
-                for panel, (domain, name) in zip((middle, right), DOMAINS.items(), strict=True):
-                    style.grid(panel)
-                    colours = style.shades(len(settings.test_fractions))
-                    for colour, fraction in zip(colours, settings.test_fractions, strict=True):
-                        found = [
-                            errors(mine, panel="length", domain=domain, fraction=fraction, length=n)
-                            for n in settings.lengths
-                        ]
-                        style.curve(panel, settings.lengths, found, colour, f"α' = {fraction:g}")
-                        style.floor(panel, settings.lengths, partial(guessed, fraction), colour)
-                    panel.plot([], [], **style.FLOOR, color=style.INK, label="pattern absent: a guess")
-                    panel.set_title(name, fontweight="bold")
-                    panel.set_xlabel("examples in a test prompt")
-                    panel.set_ylim(bottom=0)
-                style.legend(right, loc="upper right", fontsize=8.5)
-            style.title(figure, self.id, self.title, rows, settings)
-            return figure
+    def chart(self, rows: list[Row], settings: ShiftSettings) -> Figure:
+        """One row of three panels per model."""
+        panels = []
+        for model in settings.models:
+            mine = [row for row in rows if row["model"] == model]
+            panels.append(_sums_panel(mine, settings, model))
+            panels += [_lengths_panel(mine, settings, model, domain) for domain in DOMAINS]
+        return Figure(panels, width=280, more=[GUESS])
 
 
-def _draw_sums(axes: Axes, rows: list[Row], settings: ShiftSettings, model: str) -> None:
-    style.grid(axes)
-    sums = sorted(settings.sums)
-
-    def curve(probe: str, tasks: str, colour: str, label: str, **line: Any) -> None:
-        where = {"panel": "sum", "probe": probe, "tasks": tasks}
-        style.curve(axes, sums, [errors(rows, **where, sum=s) for s in sums], colour, label, **line)
-
-    mine = str(settings.training_of(model).prompts.tasks)
-    curve("error", mine, style.COLOURS[model], f"trained on {mine}")
-    if model == "softmax-mlp":
-        for tasks, colour in zip(_more_tasks(settings), cycle(style.SPARE), strict=False):
-            curve("error", tasks, colour, f"trained on {tasks}")
-        curve("attended", mine, style.INK, f"vote by attention, {mine}", **style.BESIDE)
-    style.legend(axes, fontsize=8, loc="upper right")
-    axes.axvline(1.0, color=style.FAINT, linewidth=0.8, linestyle=(0, (1, 2)))
-    axes.axhline(SMALL, **style.DASHED)
-    axes.set_yscale("symlog", linthresh=SMALL)
-    axes.set_ylim(0, 1)
-    axes.annotate("paper: < 0.01", (0.03, SMALL * 1.15), xycoords=("axes fraction", "data"), fontsize=8.5)
-    axes.set_title(
-        "softmax + MLP, out of domain" if model == "softmax-mlp" else "GPT-2, out of domain", fontweight="bold"
+def _sums_panel(rows: list[Row], settings: ShiftSettings, model: str) -> Panel:
+    sums, short = sorted(settings.sums), SHORT[model]
+    panel = Panel(
+        f"{short}, {DOMAINS['out']}",
+        x=Axis("S1, sum of the first mixture's weights", zero=False),
+        y=Axis("error", domain=(0, 1), scale="symlog", linear_to=SMALL, ticks=(0, 0.01, 0.1, 1)),
     )
-    axes.set_xlabel("S1, sum of the first mixture's weights")
-    axes.set_ylabel("error")
+    panel.rule(x=1.0, dash=DOTTED)
+    panel.rule(y=SMALL, dash=DASHED, ink=INK)
+    panel.note("paper: < 0.01", sums[0], SMALL * 1.1)
+
+    def curve(series: Series, probe: str, tasks: str) -> None:
+        where = {"panel": "sum", "probe": probe, "tasks": tasks}
+        panel.curve(series, sums, [errors(rows, **where, sum=s) for s in sums], band=probe == "error")
+
+    tasks = str(settings.training_of(model).prompts.tasks)
+    curve(Series(f"{short} trained on {tasks}", colour_of(model)), "error", tasks)
+    if model == "softmax-mlp":
+        for more, colour in zip(_more_tasks(settings), cycle(SPARE), strict=False):
+            curve(Series(f"{short} trained on {more}", colour), "error", more)
+        curve(reference(f"vote by its attention, {tasks}"), "attended", tasks)
+    return panel
+
+
+def _lengths_panel(rows: list[Row], settings: ShiftSettings, model: str, domain: str) -> Panel:
+    title, fractions, lengths = f"{SHORT[model]}, {DOMAINS[domain]}", settings.test_fractions, settings.lengths
+    panel = Panel(title, x=Axis("examples in a test prompt"), y=Axis("error"))
+    fine = np.linspace(min(lengths), max(lengths), 61).tolist()
+    for colour, fraction in zip(shades(len(fractions)), fractions, strict=True):
+        series = Series(f"α' = {fraction:g}", colour)
+        where = {"probe": "error", "panel": "length", "domain": domain, "fraction": fraction}
+        panel.curve(series, lengths, [errors(rows, **where, length=length) for length in lengths])
+        guess = series.beside(f"{series.name}, {GUESS.name}", DOTTED, legend=False)
+        panel.line(guess, fine, [guessed(fraction, length) for length in fine])
+    return panel
+
+
+def _sum_claims(settings: ShiftSettings, model: str) -> list[Claim]:
+    above, below = [s for s in settings.sums if s >= 1], [s for s in settings.sums if s < 1]
+    return [
+        Claim(
+            f"T-fig3.ood-small.{model}",
+            "the out-of-domain error is < 0.01 when S1 ≥ 1",
+            f"mean error < {SMALL} at S1 = {listed(above)}",
+            judged(_sums(settings, model, above), every_below, SMALL),
+        ),
+        Claim(
+            f"T-fig3.ood-rises.{model}",
+            "the out-of-domain error deviates from 0 when S1 < 1",
+            f"mean error > {SMALL} at S1 = {listed(below)}",
+            judged(_sums(settings, model, below), every_above, SMALL),
+        ),
+        Claim(
+            f"T-fig3.ood-every-seed.{model}",
+            "the out-of-domain error is < 0.01 when S1 ≥ 1",
+            f"error < {SMALL} for every seed at S1 = {listed(above)}",
+            judged(partial(_seed_by_seed, settings=settings, model=model, sums=above), every_below, SMALL),
+        ),
+    ]
+
+
+def _unseen_claim(settings: ShiftSettings, model: str) -> Claim:
+    errors_of = partial(seed_points, seeds=settings.seeds, model=model, panel="unseen", probe="error")
+    return Claim(
+        f"T-fig3.unseen.{model}",
+        "in domain the trained model generalises to unseen tasks",
+        f"error on unseen tasks < {UNSEEN[model]} for every seed, α' = {settings.relevant_fraction:g}",
+        judged(errors_of, every_below, UNSEEN[model]),
+    )
+
+
+def _attention_claim(settings: ShiftSettings, model: str) -> Claim:
+    attention = mean_point(settings.seeds, partial(_attention, settings=settings, model=model))
+    return Claim(
+        f"T-fig3.attention.{model}",
+        "attention concentrates on examples with the query's pattern, out of domain too (Corollary 4.3, of the "
+        "one-layer model)",
+        f"attention on them > {ATTENTION}, mean over prompts and seeds, S1 = {LARGEST_SUM:.2f}, last layer",
+        judged(attention, every_above, ATTENTION),
+    )
+
+
+def _length_claims(settings: ShiftSettings, model: str) -> list[Claim]:
+    return [
+        Claim(
+            f"T-fig3.length.{domain}.{model}",
+            f"a longer testing context is needed when α' is smaller ({name})",
+            "error at the smallest α' − error at the largest > 0 at every length up to that of training, on paired "
+            "seeds",
+            judged(partial(_lengths, settings=settings, model=model, domain=domain), every_above, 0.0),
+        )
+        for domain, name in DOMAINS.items()
+    ]
+
+
+def _leak_claim(settings: ShiftSettings) -> Claim:
+    return Claim(
+        "T-fig3.leak",
+        "out of domain, errors come from attention on other patterns",
+        f"error of the one-layer model − error of a vote weighted by its attention within ±{SMALL} at every S1 in "
+        "[0, 1), where there are errors",
+        judged(partial(_leaks, settings=settings), every_within, -SMALL, SMALL),
+        models=("softmax-mlp",),
+        ours=True,
+    )
 
 
 def _tests(settings: ShiftSettings) -> list[tuple[dict[str, Any], str, Prompts]]:
-    """Columns, probe and prompts of everything one model is measured on."""
+    """Return columns, probe and prompts of every measurement of one model."""
     tests: list[tuple[dict[str, Any], str, Prompts]] = [
         ({"panel": "unseen", "domain": "in"}, "error", settings.prompts(tasks=settings.unseen())),
         ({"panel": "inside", "domain": "out"}, "attention", settings.out_of_domain(LARGEST_SUM)),
@@ -314,7 +309,7 @@ def _tests(settings: ShiftSettings) -> list[tuple[dict[str, Any], str, Prompts]]
 
 
 def _if_trained(claim: Claim, settings: ShiftSettings) -> Claim:
-    """Decide nothing about a GPT-2 that is still being trained, as in the quick edition."""
+    """Decide nothing about a GPT-2 with less than its whole training, as in the quick edition."""
     whole = ShiftSettings().gpt2_steps
     if settings.gpt2_steps >= whole:
         return claim
@@ -346,17 +341,17 @@ def _seed_by_seed(rows: list[Row], settings: ShiftSettings, model: str, sums: Se
 
 
 def _more_tasks(settings: ShiftSettings) -> list[str]:
-    """The other training tasks by name, without the usual ones."""
+    """Return the names of the other training tasks, without the usual ones."""
     return [name for name in map(str, settings.more_tasks) if name != str(settings.train_tasks)]
 
 
 def _own(settings: ShiftSettings, model: str) -> dict[str, Any]:
-    """The columns of a model trained on the tasks the paper says."""
+    """Return the columns of a model trained on the paper's tasks."""
     return {"model": model, "tasks": str(settings.training_of(model).prompts.tasks)}
 
 
 def _leaks(rows: list[Row], settings: ShiftSettings) -> list[Point] | None:
-    """Error of the one-layer model − error of a vote weighted by its attention, at every S1 in [0, 1)."""
+    """Return error of the one-layer model − error of a vote weighted by its attention, at every S1 in [0, 1)."""
     pairs = []
     for total in (s for s in settings.sums if 0 <= s < 1):
         where = {**_own(settings, "softmax-mlp"), "panel": "sum", "sum": total}
@@ -372,11 +367,11 @@ def _attention(rows: list[Row], settings: ShiftSettings, model: str) -> dict[int
 
 
 def _lengths(rows: list[Row], settings: ShiftSettings, model: str, domain: str) -> list[Point] | None:
-    """Error at the smallest α' − error at the largest, at every length."""
+    """Return error at the smallest α' − error at the largest, at every length up to that of training."""
     if len(settings.test_fractions) < 2:
         return None
     pairs = []
-    for length in (n for n in settings.lengths if n <= settings.context_length):  # beyond, chance leaves no error
+    for length in (n for n in settings.lengths if n <= settings.context_length):  # longer prompts leave no errors
         where = {"model": model, "probe": "error", "panel": "length", "domain": domain, "length": length}
         small, large = (
             errors(rows, **where, fraction=fraction)
