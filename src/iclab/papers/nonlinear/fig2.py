@@ -41,7 +41,7 @@ SIGNS = {
 class MechanismSettings(NonlinearPaper):
     """Settings of T-fig2."""
 
-    test_prompts: Annotated[int, Field(ge=1), Chosen("for each seed and step", grid=True)] = 2_000
+    test_prompts: Annotated[int, Field(ge=1), Chosen("per seed and step", grid=True)] = 2_000
     shown: Annotated[
         int, Field(ge=1), Chosen("neurons of each sign drawn as lines: the first of seed 0; the paper draws 5")
     ] = 5

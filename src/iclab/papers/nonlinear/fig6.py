@@ -80,7 +80,7 @@ class NeedSettings(NonlinearPaper):
     ] = 0.8
     steps: Annotated[int, Chosen("T, enough for the smallest α")] = 800
     watched: Annotated[int, Field(ge=1), Chosen("kept steps; crossings are interpolated between them")] = 32
-    test_prompts: Annotated[int, Field(ge=1), Chosen("for each seed and kept step", grid=True)] = 1_000
+    test_prompts: Annotated[int, Field(ge=1), Chosen("per seed and kept step", grid=True)] = 1_000
 
     def quick(self) -> Self:
         """Return the quick edition: fewer α and prompts, and too few lengths to judge."""

@@ -1,4 +1,4 @@
-"""The two groups of neurons of T Theorem 3.7, out of stored rows: the large ones L, and the others."""
+"""The two groups of neurons in T Theorem 3.7, from stored rows: the large ones L, and the others."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from iclab.study.claims import BySeed
 
 
 def by_seed(rows: list[Row], step: int) -> dict[int, list[Row]]:
-    """Each seed's neurons after a step; an empty list where it diverged."""
+    """Return each seed's neurons after a step; an empty list where it diverged."""
     found: dict[int, list[Row]] = {}
     for row in rows:
         if row["probe"] == "neurons" and row["step"] == step:
@@ -16,10 +16,10 @@ def by_seed(rows: list[Row], step: int) -> dict[int, list[Row]]:
 
 
 def groups_of(neurons: list[Row]) -> tuple[list[Row], list[Row]]:
-    """Divide one seed's neurons into the large, whose row of W_O W_V is Ω(1) long, and the others."""
+    """Divide one seed's neurons into the large ones, with an Ω(1) long row of W_O W_V, and the others."""
     return [n for n in neurons if n["length"] >= LARGE], [n for n in neurons if n["length"] < LARGE]
 
 
 def large_share(rows: list[Row], step: int) -> BySeed:
-    """Each seed's share of large neurons; None where it diverged."""
+    """Return each seed's share of large neurons; None where it diverged."""
     return {seed: len(groups_of(mine)[0]) / len(mine) if mine else None for seed, mine in by_seed(rows, step).items()}

@@ -1,4 +1,4 @@
-"""Paper T's settings: what it states, and what iclab had to choose."""
+"""Paper T's settings: those it states, and those iclab had to choose."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from iclab.prompts.tasks import AllPairs, Ring, TaskSet, Unseen
 from iclab.study.settings import Chosen, Disclosed, Settings
 
 LARGEST_SUM = math.sqrt(2 * 0.82)
-"""Out of domain in T §5: the largest S1 = a + b there is with a² + b² + 2 · 0.3² = 1."""
+"""Out of domain in T §5: the largest S1 = a + b with a² + b² + 2 · 0.3² = 1."""
 
 
 class NonlinearPaper(Settings):
@@ -34,42 +34,48 @@ class NonlinearPaper(Settings):
     attention_size: Annotated[int, Disclosed("m_a = m_b, T §5")] = 60
 
     evidence = (
-        "Numbers are errors of softmax-mlp on unseen tasks / out of domain at S1 = 1.28, 8 seeds, 1,000 prompts, in "
-        "the rows of T-fig3 of `iclab run sensitivity --quick`; as chosen 0.0000 / 0.0005. The loss is 1 for some 250 "
-        "steps: what takes longer does not train in 600."
+        "Numbers are errors of softmax-mlp on unseen tasks / out of domain at S1 = 1.28, 8 seeds, 1,000 prompts, from "
+        "the rows of T-fig3 of `iclab run sensitivity --quick`; as chosen 0.0000 / 0.0005. The loss stays at 1 for "
+        "about 250 steps; settings that take longer do not train in 600."
     )
     init_scale: Annotated[
         float,
         Field(gt=0),
         Chosen(
-            "δ ∈ (0, 0.2] is all the paper says. 0.05 is too slow: 0.20 / 0.28; 0.15: 0.0000 / 0.0026; 0.2: 0.0000 / "
-            "0.023, for what W_Q and W_K see of irrelevant patterns never shrinks, and K' = 5 makes it loud",
+            "T says only δ ∈ (0, 0.2]. 0.05 is too slow: 0.20 / 0.28; 0.15: 0.0000 / 0.0026; 0.2: 0.0000 / 0.023, "
+            "since W_Q ν and W_K ν of irrelevant patterns ν never shrink, and K' = 5 makes them large",
             others=(0.05, 0.15, 0.2),
         ),
     ] = 0.1
     neurons: Annotated[
         int,
         Field(ge=1),
-        Chosen("m is not said. 50: 0.0000 / 0.0018; 800: 0.42 / 0.44, since a = ±1/m slows it", others=(50, 800)),
+        Chosen("T does not give m. 50: 0.0000 / 0.0018; 800: 0.42 / 0.44, since a = ±1/m slows it", others=(50, 800)),
     ] = 200
     output: Annotated[
         Literal["mean", "root"],
-        Chosen("a = ±1/m as in T §2.3; Algorithm 1 says ±1/√m, which gives 0.0003 / 0.021", others=("root",)),
+        Chosen("a = ±1/m as in T §2.3; Algorithm 1 has ±1/√m: 0.0003 / 0.021", others=("root",)),
     ] = "mean"
     label_norm: Annotated[
         float,
         Field(gt=0),
-        Chosen("‖q‖ is not said. 0.5: 0.038 / 0.0099, still training; 3: 0.0000 / 0.0018", others=(0.5, 3.0)),
+        Chosen("T does not give ‖q‖. 0.5: 0.038 / 0.0099, not yet trained; 3: 0.0000 / 0.0018", others=(0.5, 3.0)),
     ] = 1.0
-    batch_size: Annotated[int, Chosen("B is not said. 32: 0.0000 / 0.0008", others=(32,))] = 128
-    steps: Annotated[int, Chosen("T is not said. 300: 0.0069 / 0.039; 1200: 0.0000 / 0.0005", others=(300, 1200))] = 600
-    step_size: Annotated[float, Chosen("η is not said. 0.3: 0.42 / 0.44; 3: 0.0000 / 0.0008", others=(0.3, 3.0))] = 1.0
+    batch_size: Annotated[int, Chosen("T does not give B. 32: 0.0000 / 0.0008", others=(32,))] = 128
+    steps: Annotated[
+        int, Chosen("the paper does not give T. 300: 0.0069 / 0.039; 1200: 0.0000 / 0.0005", others=(300, 1200))
+    ] = 600
+    step_size: Annotated[
+        float, Chosen("T does not give η. 0.3: 0.42 / 0.44; 3: 0.0000 / 0.0008", others=(0.3, 3.0))
+    ] = 1.0
     watched: Annotated[
-        int, Field(ge=1), Chosen("weights are kept this often in a training, in equal steps, for what is drawn over it")
+        int,
+        Field(ge=1),
+        Chosen("how many times a training keeps its weights, at equal distances, for curves over training"),
     ] = 12
 
     def prompts(self, **changes: Any) -> Prompts:
-        """In-domain prompts over all tasks, with changes."""
+        """Return in-domain prompts over all tasks, with changes."""
         values: dict[str, Any] = {
             "patterns": Patterns(
                 dimension=self.dimension,
@@ -89,9 +95,9 @@ class NonlinearPaper(Settings):
         return Prompts(**values | changes)
 
     def out_of_domain(self, total: float, **changes: Any) -> Prompts:
-        """T §5: three mixtures of patterns with K', of which the first has weights that sum to S1 = ``total``."""
+        """Return prompts of T §5: three mixtures of patterns with K'; the weights of the first sum to S1 = ``total``."""
         if self.relevant < 6:
-            raise InputError(f"relevant = {self.relevant}: the mixtures of T §5 are made of six patterns")
+            raise InputError(f"relevant = {self.relevant}: the mixtures of T §5 need six patterns")
         spread = math.sqrt(max(0.0, LARGEST_SUM**2 - total**2))
         a, b, half = (total + spread) / 2, (total - spread) / 2, math.sqrt(0.5)
         rest = (0.0,) * (self.relevant - 6)
@@ -103,13 +109,13 @@ class NonlinearPaper(Settings):
         return self.prompts(relevant_mixtures=mixtures, irrelevant_scale=self.test_irrelevant_scale, **changes)
 
     def unseen(self) -> Unseen:
-        """The tasks that training never shows, on which T judges."""
+        """Return the tasks that training never shows, on which T tests."""
         if isinstance(self.train_tasks, Unseen):
             raise InputError(f"train_tasks = {self.train_tasks}: name the tasks themselves")
         return Unseen(seen=self.train_tasks)
 
     def training(self) -> Training:
-        """The training of T's Transformer."""
+        """Return the training of T's Transformer."""
         options = {
             "neurons": self.neurons,
             "state_size": self.attention_size,
@@ -125,34 +131,34 @@ class NonlinearPaper(Settings):
         )
 
     def recipe(self) -> Recipe:
-        """Plain SGD on the hinge loss, with weights kept on the way."""
+        """Return plain SGD on the hinge loss, with weights kept on the way."""
         return Recipe(
             steps=self.steps, batch_size=self.batch_size, step_size=self.step_size, snapshots=self.kept_steps()[1:-1]
         )
 
     def kept_steps(self) -> tuple[int, ...]:
-        """The steps after which weights are kept, from 0 to the last."""
+        """Return the steps after which weights are kept, from 0 to the last."""
         return tuple(dict.fromkeys(round(self.steps * k / self.watched) for k in range(self.watched + 1)))
 
 
 class GPT2Paper(NonlinearPaper):
-    """Paper T's GPT-2 (§5), trained and tested beside its one-layer Transformer."""
+    """Paper T's GPT-2 (§5), trained and tested besides its one-layer Transformer."""
 
     gpt2_layers: Annotated[int, Disclosed("T §5")] = 3
     gpt2_heads: Annotated[int, Disclosed("T §5")] = 2
     gpt2_tasks: Annotated[TaskSet, Disclosed("U = 4 for GPT-2, T §5")] = Ring(steps=4)
 
-    # Chosen by the error on unseen tasks in domain, which is to be small for every seed. Out of domain, where K' = 5 is
-    # ten times the training's, no setting tried comes near the paper's 0.01.
+    # Chosen so that the error on unseen tasks in domain is small for every seed. Out of domain, where K' = 5 is ten
+    # times that of training, no setting tried comes near the paper's 0.01.
     evidence = (
         f"{NonlinearPaper.evidence} Numbers of GPT-2 are the highest error of a seed on unseen tasks / the mean error "
-        "out of domain at S1 = 1.28, 8 seeds, 2,000 prompts, in the rows of T-fig3:gpt2 of `iclab run sensitivity`; as "
-        "chosen 0.0005 / 0.039, with 16 seeds 0.006 / 0.053. Those with a * are of single trainings without dropout."
+        "out of domain at S1 = 1.28, 8 seeds, 2,000 prompts, from the rows of T-fig3:gpt2 of `iclab run sensitivity`; as "
+        "chosen 0.0005 / 0.039, with 16 seeds 0.006 / 0.053. A * marks single trainings without dropout."
     )
     gpt2_steps: Annotated[
         int,
         Chosen(
-            "not said. 400: 0.038 / 0.11; 3200*, 4 seeds: 0.001 / 0.11",
+            "T does not give it. 400: 0.038 / 0.11; 3200*, 4 seeds: 0.001 / 0.11",
             others=(400,),
         ),
     ] = 1_600
@@ -160,37 +166,37 @@ class GPT2Paper(NonlinearPaper):
         float,
         Field(ge=0, lt=1),
         Chosen(
-            "GPT-2's own, as Hugging Face builds it. 0: 0.0075 / 0.055, with 16 seeds* 0.030 / 0.084: two seeds fit "
-            "the training tasks, not the unseen ones, and have no loss left to learn from",
+            "GPT-2's default in Hugging Face. 0: 0.0075 / 0.055, with 16 seeds* 0.030 / 0.084: two seeds fit the "
+            "training tasks, not the unseen ones, and have no loss left to learn from",
             others=(0.0,),
         ),
     ] = 0.1
     gpt2_weight_decay: Annotated[
-        float, Chosen("AdamW's own. 0.1: 0.0000 / 0.052; 1*, 400 steps, 16 seeds: 0.010 / 0.25", others=(0.1,))
+        float, Chosen("AdamW's default. 0.1: 0.0000 / 0.052; 1*, 400 steps, 16 seeds: 0.010 / 0.25", others=(0.1,))
     ] = 0.01
     gpt2_step_size: Annotated[
         float,
         Chosen(
-            "AdamW's own. 0.002: 0.037 / 0.037",
+            "AdamW's default. 0.002: 0.037 / 0.037",
             others=(0.002,),
         ),
     ] = 0.001
-    gpt2_hidden: Annotated[int, Chosen("the width is not said. 128: 0.14 / 0.099", others=(128,))] = 64
+    gpt2_hidden: Annotated[int, Chosen("T does not give the width. 128: 0.14 / 0.099", others=(128,))] = 64
     gpt2_init_scale: Annotated[
         float | None,
         Chosen(
-            "how tokens are read in; as PyTorch starts a map. 0.02: 0.0005 / 0.030; 0.3*, 400 steps: 0.005 / 0.22",
+            "of the map that reads tokens; PyTorch's default. 0.02: 0.0005 / 0.030; 0.3*, 400 steps: 0.005 / 0.22",
             others=(0.02,),
         ),
     ] = None
-    gpt2_batch_size: Annotated[int, Chosen("not said. 32: 0.013 / 0.057", others=(32,))] = 64
+    gpt2_batch_size: Annotated[int, Chosen("T does not give it. 32: 0.013 / 0.057", others=(32,))] = 64
 
     def of_model(self, name: str) -> Self:
-        """The settings of one model: GPT-2 has training tasks of its own."""
+        """Return the settings of one model: GPT-2 has its own training tasks."""
         return self.replace(train_tasks=self.gpt2_tasks) if name == "gpt2" else self
 
     def training_of(self, name: str) -> Training:
-        """The training of one model."""
+        """Return the training of one model."""
         own = self.of_model(name)
         if name == "softmax-mlp":
             return own.training()

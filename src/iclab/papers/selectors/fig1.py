@@ -1,19 +1,17 @@
-"""S-fig1: norms of W_Q µ, W_K µ against those of ν, and what an MLP neuron hears from labels and from features."""
+"""S-fig1: norms of W_Q µ, W_K µ against those of ν, and what labels and features contribute to an MLP neuron."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Annotated, Any, NamedTuple, Self
 
-import matplotlib as mpl
-from matplotlib.figure import Figure
 from pydantic import Field
 
 from iclab.papers.selectors.settings import SelectorPaper
 from iclab.probes import Row
-from iclab.study import style
+from iclab.study.charts import DASHED, DOTTED, PALETTE, Axis, Figure, Panel, Series, reference
 from iclab.study.claims import BySeed, Claim, Point, every_above, every_within, judged, mean_point, together
 from iclab.study.experiment import Condition, Experiment, in_groups
 from iclab.study.rows import difference, lost, mean_text, proportion, values
@@ -22,10 +20,24 @@ from iclab.study.settings import Chosen, Different
 STILL = 0.1
 """The paper: irrelevant ones stay "close to the initialization". Read as: they move by less than this."""
 SHARE = 0.25
-"""The paper: "for a constant fraction" of neurons the label part is larger. It is so by chance in half of all cases
-before training. Read as: in a share that training has raised by more than this."""
+"""The paper: "for a constant fraction" of neurons the label part is larger. Before training, chance makes it larger in
+half of all cases. Read as: training raises the share by more than this."""
 MATRICES = {"query": "W_Q", "key": "W_K"}
 CUTS = {"source": "by where it comes from", "place": "by where it stands in the value, as S (10) writes it"}
+NORMS = {
+    ("query", "relevant"): Series("‖W_Q µ‖", PALETTE[0], width=3.0),
+    ("query", "irrelevant"): Series("‖W_Q ν‖", PALETTE[1], width=3.0),
+    ("key", "relevant"): reference("‖W_K µ‖", DASHED),
+    ("key", "irrelevant"): reference("‖W_K ν‖", DOTTED, width=1.4),
+}
+PARTS = {
+    (part, cut): series
+    for part, colour in (("label", PALETTE[2]), ("feature", PALETTE[3]))
+    for cut, series in (
+        ("source", Series(f"{part} part, by source", colour)),
+        ("place", Series(part, colour).beside(f"{part} part, by place")),
+    )
+}
 
 
 class Data(NamedTuple):
@@ -36,26 +48,26 @@ class Data(NamedTuple):
 
     @property
     def label(self) -> str:
-        """As titles and tables have it."""
+        """Its name in titles and tables."""
         return f"τ = {self.noise:g}, λ* = {self.signal:g}"
 
 
 class SelectorSettings(SelectorPaper):
-    """S-fig1."""
+    """Settings of S-fig1."""
 
     noises: Annotated[
         tuple[Annotated[float, Field(ge=0)], ...],
         Field(min_length=1),
         Different,
-        Chosen("τ beside none: the theorem's 1/M1, as long as a third of a pattern, and a whole one", grid=True),
+        Chosen("τ besides 0: the theorem's 1/M1, a third of a pattern's norm, and the whole norm", grid=True),
     ] = (0.17, 1.0, 3.0)
     signals: Annotated[
         tuple[Annotated[float, Field(gt=0, le=1)], ...],
         Field(min_length=1),
         Different,
-        Chosen("λ* beside 1: what a token carries of its relevant pattern is uniform between it and 1", grid=True),
+        Chosen("λ* besides 1: the weight of a token's relevant pattern is uniform between λ* and 1", grid=True),
     ] = (0.6, 0.3)
-    test_prompts: Annotated[int, Field(ge=1), Chosen("for each seed and step", grid=True)] = 1_000
+    test_prompts: Annotated[int, Field(ge=1), Chosen("per seed and step", grid=True)] = 1_000
 
     def quick(self) -> Self:
         """Return the quick edition: fewer kinds of prompts."""
@@ -70,14 +82,14 @@ class SelectorSettings(SelectorPaper):
         )
 
     def kinds(self) -> list[Data]:
-        """The usual noise and signal, then every other noise, then every other signal."""
+        """Return the usual noise and signal, then every other noise, then every other signal."""
         usual = Data(self.noise, self.signal)
         found = [usual, *(usual._replace(noise=noise) for noise in self.noises)]
         found += [usual._replace(signal=signal) for signal in self.signals]
         return list(dict.fromkeys(found))
 
     def of_kind(self, data: Data) -> SelectorSettings:
-        """The settings of one kind of prompts."""
+        """Return the settings of one kind of prompts."""
         return self.replace(noise=data.noise, signal=data.signal)
 
 
@@ -87,13 +99,13 @@ class Selector(Experiment[SelectorSettings]):
     id = "S-fig1"
     title = "What S's Transformer selects, and what it decides by"
     paper = (
-        "Training promotes norms of W_Q µ and W_K µ of relevant patterns, and leaves those of irrelevant patterns "
-        "close to where they started; before the ReLU, the contribution of the label embedding outgrows that of the "
+        "Training promotes the norms of W_Q µ and W_K µ of relevant patterns, and leaves those of irrelevant patterns "
+        "close to the initialization; before the ReLU, the contribution of the label embedding outgrows that of the "
         "features."
     )
     reading = (
-        "A column for each kind of prompts. Above, mean ‖W_Q µ_j‖ and ‖W_Q ν_k‖ over training, and the same for W_K "
-        "(dashed, under it). Below, what reaches neurons with the sign of the right answer: solid, by where it comes "
+        "One column per kind of prompts. Above, mean ‖W_Q µ_j‖ and ‖W_Q ν_k‖ over training, and the same for W_K in "
+        "dark dashes and dots. Below, what reaches neurons with the sign of the right answer: solid, by where it comes "
         "from, labels or features; dashed, by where it stands in the attended value, as S (10) writes it. W_V moves "
         "labels into features' places. Means over seeds; bands run from the lowest to the highest seed."
     )
@@ -101,7 +113,7 @@ class Selector(Experiment[SelectorSettings]):
     settings = SelectorSettings
 
     def conditions(self, settings: SelectorSettings) -> list[Condition]:
-        """A training for each kind of prompts; two probes after every kept step, and the error at the end."""
+        """One training per kind of prompts; two probes at every kept step, and error and attention at the end."""
         found = []
         for data in settings.kinds():
             own = settings.of_kind(data)
@@ -122,57 +134,10 @@ class Selector(Experiment[SelectorSettings]):
 
     def claims(self, settings: SelectorSettings) -> list[Claim]:
         """Norms and parts, each for all kinds of prompts at once: the worst of them decides."""
-        end, kinds = settings.steps, settings.kinds()
-        promoted = math.sqrt(math.log(settings.relevant + settings.irrelevant))
-        said = ", ".join(data.label for data in kinds)
-
-        def all_kinds(values: Callable[..., BySeed], **which: Any) -> Callable[[list[Row]], list[Point] | None]:
-            return together(
-                *(
-                    mean_point(settings.seeds, partial(values, data=data, end=end, **which), data.label)
-                    for data in kinds
-                )
-            )
-
-        norms = {name: partial(_norm, matrix=name) for name in MATRICES}
-        claims = [
-            Claim(
-                "S-fig1.relevant",
-                "‖W_Q µ‖, ‖W_K µ‖ ≥ Θ(√log M) after training (Proposition 1)",
-                f"both means over patterns > √log M = {promoted:.2f}, with constant 1, for {said}",
-                judged(together(*(all_kinds(n, kind="relevant") for n in norms.values())), every_above, promoted),
-            ),
-            Claim(
-                "S-fig1.irrelevant",
-                "‖W_Q ν‖, ‖W_K ν‖ stay close to the initialization (Proposition 1)",
-                f"both means over patterns at the end − at the start within ±{STILL}, for {said}",
-                judged(
-                    together(*(all_kinds(n, kind="irrelevant", since=0) for n in norms.values())),
-                    every_within,
-                    -STILL,
-                    STILL,
-                ),
-            ),
-        ]
-        for cut, words in CUTS.items():
-            claims += [
-                Claim(
-                    f"S-fig1.label-part.{cut}",
-                    "the label part of what reaches a neuron is larger than the feature part (Figure 1 b)",
-                    f"mean label part − mean feature part > 0, {words}, for {said}",
-                    judged(all_kinds(_ahead, cut=cut), every_above, 0.0),
-                ),
-                Claim(
-                    f"S-fig1.fraction.{cut}",
-                    "for a constant fraction of neurons the label part is the larger (Proposition 2)",
-                    f"share of (neuron, prompt) pairs at the end − at the start > {SHARE}, {words}, for {said}",
-                    judged(all_kinds(_fraction, cut=cut), every_above, SHARE),
-                ),
-            ]
-        return claims
+        return [*_norm_claims(settings), *(claim for cut in CUTS for claim in _part_claims(settings, cut))]
 
     def table(self, rows: list[Row], settings: SelectorSettings) -> list[dict[str, Any]]:
-        """A line a kind of prompts, after training."""
+        """One line per kind of prompts, after training."""
         lines = []
         for data in settings.kinds():
             where = {"data": data.label, "step": settings.steps}
@@ -193,42 +158,102 @@ class Selector(Experiment[SelectorSettings]):
             lines.append(line)
         return lines
 
-    def draw(self, rows: list[Row], settings: SelectorSettings) -> Figure:
-        """Draw a column of two panels for each kind of prompts."""
-        with mpl.rc_context(style.RC):
-            kinds, steps = settings.kinds(), settings.kept_steps()
-            figure = Figure(figsize=(1.0 + 2.7 * max(len(kinds), 2), 6.0), layout="constrained")
-            panels = figure.subplots(2, len(kinds), squeeze=False, sharey="row")
-            for data, above, below in zip(kinds, *panels, strict=True):
-                for panel in (above, below):
-                    style.grid(panel)
-                for (kind, pattern), colour in zip(PATTERNS.items(), style.SERIES, strict=False):
-                    for matrix, letter in MATRICES.items():
-                        where = {"data": data.label, "probe": "norms", "matrix": matrix, "kind": kind}
-                        found = [values(rows, "length", **where, step=step) for step in steps]
-                        beside = {**style.BESIDE, "color": style.INK} if matrix == "key" else {}
-                        style.curve(above, steps, found, colour, f"‖{letter} {pattern}‖", **beside)
-                for part, colour in zip(("label", "feature"), style.SERIES, strict=False):
-                    for cut in CUTS:
-                        where = {"data": data.label, "probe": "parts"}
-                        found = [values(rows, f"{part}_by_{cut}", **where, step=step) for step in steps]
-                        beside = style.BESIDE if cut == "place" else {}
-                        style.curve(below, steps, found, colour, f"{part} part, by {cut}", **beside)
-                above.set_title(data.label, fontweight="bold")
-                below.set_xlabel("training step")
-            panels[0][0].set_ylabel("mean norm")
-            panels[1][0].set_ylabel("before the ReLU")
-            style.legend(panels[0][0], fontsize=8)
-            style.legend(panels[1][0], fontsize=8, loc="lower right", bbox_to_anchor=(1.0, 0.06))
-            style.title(figure, self.id, self.title, rows, settings)
-            return figure
+    def chart(self, rows: list[Row], settings: SelectorSettings) -> Figure:
+        """One column of two panels per kind of prompts: norms above, parts below."""
+        kinds = settings.kinds()
+        panels = [_norms_panel(rows, settings, data) for data in kinds]
+        panels += [_parts_panel(rows, settings, data) for data in kinds]
+        return Figure(panels, columns=len(kinds), width=250 if len(kinds) <= 4 else 190)
 
 
-PATTERNS = {"relevant": "µ", "irrelevant": "ν"}
+def _range(rows: list[Row], probe: str, columns: Sequence[str]) -> tuple[float, float] | None:
+    """Return the range of some columns and 0, which panels side by side share; None without any number."""
+    mine = [row for row in rows if row["probe"] == probe]
+    numbers = [row[column] for row in mine for column in columns if row.get(column) is not None]
+    if not numbers:
+        return None
+    low, high = min(0.0, *numbers), max(0.0, *numbers)
+    room = 0.04 * (high - low) or 1.0
+    return (low - room if low < 0 else 0.0), high + room
+
+
+def _norms_panel(rows: list[Row], settings: SelectorSettings, data: Data) -> Panel:
+    steps = settings.kept_steps()
+    panel = Panel(data.label, x=Axis("training step"), y=Axis("mean norm", domain=_range(rows, "norms", ("length",))))
+    for (matrix, kind), series in NORMS.items():
+        where = {"data": data.label, "probe": "norms", "matrix": matrix, "kind": kind}
+        found = [values(rows, "length", **where, step=step) for step in steps]
+        panel.curve(series, steps, found, band=matrix == "query")
+    return panel
+
+
+def _parts_panel(rows: list[Row], settings: SelectorSettings, data: Data) -> Panel:
+    steps = settings.kept_steps()
+    domain = _range(rows, "parts", [f"{part}_by_{cut}" for part, cut in PARTS])
+    panel = Panel(data.label, x=Axis("training step"), y=Axis("before the ReLU", domain=domain))
+    for (part, cut), series in PARTS.items():
+        where = {"data": data.label, "probe": "parts"}
+        found = [values(rows, f"{part}_by_{cut}", **where, step=step) for step in steps]
+        panel.curve(series, steps, found, band=cut == "source")
+    return panel
+
+
+def _said(settings: SelectorSettings) -> str:
+    return ", ".join(data.label for data in settings.kinds())
+
+
+def _all_kinds(
+    settings: SelectorSettings, values: Callable[..., BySeed], **which: Any
+) -> Callable[[list[Row]], list[Point] | None]:
+    """Return one point per kind of prompts."""
+    sources = []
+    for data in settings.kinds():
+        mine = partial(values, data=data, end=settings.steps, **which)
+        sources.append(mean_point(settings.seeds, mine, data.label))
+    return together(*sources)
+
+
+def _norm_claims(settings: SelectorSettings) -> list[Claim]:
+    promoted, said = math.sqrt(math.log(settings.relevant + settings.irrelevant)), _said(settings)
+    norms = [partial(_norm, matrix=name) for name in MATRICES]
+    relevant = together(*(_all_kinds(settings, norm, kind="relevant") for norm in norms))
+    irrelevant = together(*(_all_kinds(settings, norm, kind="irrelevant", since=0) for norm in norms))
+    return [
+        Claim(
+            "S-fig1.relevant",
+            "‖W_Q µ‖, ‖W_K µ‖ ≥ Θ(√log M) after training (Proposition 1)",
+            f"both means over patterns > √log M = {promoted:.2f}, with constant 1, for {said}",
+            judged(relevant, every_above, promoted),
+        ),
+        Claim(
+            "S-fig1.irrelevant",
+            "‖W_Q ν‖, ‖W_K ν‖ stay close to the initialization (Proposition 1)",
+            f"both means over patterns at the end − at the start within ±{STILL}, for {said}",
+            judged(irrelevant, every_within, -STILL, STILL),
+        ),
+    ]
+
+
+def _part_claims(settings: SelectorSettings, cut: str) -> list[Claim]:
+    said = _said(settings)
+    return [
+        Claim(
+            f"S-fig1.label-part.{cut}",
+            "the label part of what reaches a neuron is larger than the feature part (Figure 1 b)",
+            f"mean label part − mean feature part > 0, {CUTS[cut]}, for {said}",
+            judged(_all_kinds(settings, _ahead, cut=cut), every_above, 0.0),
+        ),
+        Claim(
+            f"S-fig1.fraction.{cut}",
+            "for a constant fraction of neurons the label part is the larger (Proposition 2)",
+            f"share of (neuron, prompt) pairs at the end − at the start > {SHARE}, {CUTS[cut]}, for {said}",
+            judged(_all_kinds(settings, _fraction, cut=cut), every_above, SHARE),
+        ),
+    ]
 
 
 def _norm(rows: list[Row], data: Data, matrix: str, kind: str, end: int, since: int | None = None) -> BySeed:
-    """Each seed's mean norm at the end, or how far it went since another step."""
+    """Return each seed's mean norm at the end, or its change since another step."""
     where = {"data": data.label, "probe": "norms"}
     ends = values(rows, "length", **where, step=end, matrix=matrix, kind=kind) | lost(rows, **where, step=end)
     if since is None:
@@ -242,6 +267,6 @@ def _ahead(rows: list[Row], data: Data, cut: str, end: int) -> BySeed:
 
 
 def _fraction(rows: list[Row], data: Data, cut: str, end: int) -> BySeed:
-    """How far training raised the share of pairs in which the label part is the larger."""
+    """Return by how much training raised the share of pairs in which the label part is the larger."""
     where = {"data": data.label, "probe": "parts"}
     return difference(*(values(rows, f"ahead_by_{cut}", **where, step=step) for step in (end, 0)))
