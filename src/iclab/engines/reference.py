@@ -132,17 +132,17 @@ class _Forward:
 
     def __init__(self, training: Training, seeds: tuple[int, ...], ensemble: Stacked | OneByOne) -> None:
         self._training, self._seeds, self._ensemble = training, seeds, ensemble
-        self._dictionaries: dict[Prompts, torch.Tensor] = {}
+        self._known: dict[Prompts, tuple[bool, torch.Tensor]] = {}  # whether to answer in coordinates, and dictionaries
 
     def __call__(
         self, prompts: Prompts, batch: PromptBatch, alive: list[int] | None = None, *, training: bool = True
     ) -> Answer:
         """Answer the prompts of the seeds in rows ``alive``; by default of all seeds."""
-        compact = self._training.engine == "compact" and not COMPACT.obstacle(prompts)
-        if prompts not in self._dictionaries:
+        if prompts not in self._known:
+            in_coordinates = self._training.engine == "compact" and not COMPACT.obstacle(prompts)
             rows = stacked_dictionary(self._training, self._seeds, prompts)
-            self._dictionaries[prompts] = with_label(rows, prompts.label_width) if compact else rows
-        dictionary = self._dictionaries[prompts]
+            self._known[prompts] = in_coordinates, with_label(rows, prompts.label_width) if in_coordinates else rows
+        compact, dictionary = self._known[prompts]
         if alive is not None and len(alive) < len(self._seeds):
             dictionary = dictionary[alive]
         if compact:

@@ -16,6 +16,7 @@ from iclab.models.base import MODELS, Architecture, declared
 GIVEN = ("width", "context_length", "label_width")
 """Arguments that `Model.build` passes to a constructor that names them; all others are options."""
 PLAIN = (bool, int, float, str, type(None))
+"""Types of defaults that are filled in."""
 
 
 class Model(Config):
@@ -57,9 +58,7 @@ class Model(Config):
             if option in GIVEN or (option not in accepted and not open_ended):
                 known = ", ".join(name for name in accepted if name not in GIVEN) or "none"
                 raise ValueError(f"model.options.{option} = {options[option]!r}: unknown option; known: {known}")
-        complete = {
-            name: p.default for name, p in accepted.items() if name not in GIVEN and isinstance(p.default, PLAIN)
-        }  # other defaults, such as a class, are part of the hash of the source
+        complete = _default_options(factory)
         for option, value in options.items():
             if isinstance(value, float) and not math.isfinite(value):
                 raise ValueError(f"model.options.{option} = {value}: must be finite")
@@ -84,7 +83,7 @@ class Model(Config):
     @property
     def default_options(self) -> dict[str, Any]:
         """The options that hold if none are given."""
-        return type(self)(name=self.name).options
+        return _default_options(_load(self.name))
 
     @property
     def source(self) -> str:
@@ -138,6 +137,12 @@ def _check_once(kind: type[Architecture], options: dict[str, Any]) -> None:
         with torch.random.fork_rng(devices=[]):  # a description must not use up anyone's random numbers
             kind.check(options)
         _CHECKED.add(what)
+
+
+def _default_options(factory: Any) -> dict[str, Any]:
+    """Return the plain defaults of a class; others, such as a function, are part of the hash of its source."""
+    accepted = inspect.signature(factory).parameters
+    return {name: p.default for name, p in accepted.items() if name not in GIVEN and isinstance(p.default, PLAIN)}
 
 
 def _load(name: str | Code) -> Any:

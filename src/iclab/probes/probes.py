@@ -99,8 +99,8 @@ def measuring_obstacle(training: Training, probe: str, pruning: Pruning | None, 
 def versions(training: Training, probe: str, prompts: Prompts) -> dict[str, int]:
     """Return the versions of the code that turns trained weights into rows: part of the hash of a measurement."""
     kind = PROBES[probe]
-    asked = kind.looks_at in ("answers", "insides")
-    return {"probe": kind.version} | (answer_versions(training, probe, prompts) if asked else {})
+    needs_answers = kind.looks_at in ("answers", "insides")
+    return {"probe": kind.version} | (answer_versions(training, probe, prompts) if needs_answers else {})
 
 
 def measure(
