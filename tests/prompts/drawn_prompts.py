@@ -5,8 +5,9 @@ from dataclasses import fields
 import numpy as np
 from evenness import quarter
 
-from iclab.prompts import Mixture, Outliers, Patterns, PromptBatch, Prompts
+from iclab.prompts import Mixture, Outliers, Patterns, PromptBatch, Prompts, Stream
 
+STREAMS = [Stream.TRAIN, Stream.TEST]
 PATTERNS = Patterns(dimension=17, relevant=5, irrelevant=6, outlier=3)  # 14 patterns
 FIRST_OUTLIER, FIRST_MIXTURE = 11, 14
 SCALE = 0.7  # K

@@ -1,4 +1,4 @@
-"""Prompts in compact form: patterns, tasks, outliers, and the pure samplers that draw them."""
+"""Prompts in compact form: patterns, tasks, outliers, and pure functions that draw them."""
 
 from iclab.prompts.compact import PromptBatch
 from iclab.prompts.counters import Stream

@@ -1,7 +1,7 @@
 """The compact form of a batch of prompts, and its dense view.
 
 A token is a few coefficients over a dictionary of vectors, plus a label. Models that need vectors ask for the dense
-view; engines that do not never build one.
+view. The other engines never build one.
 """
 
 from __future__ import annotations
@@ -25,11 +25,11 @@ class PromptBatch:
     index: NDArray[np.int32]
     """(…, l + 1, k) dictionary rows of each token: relevant, irrelevant, outlier."""
     coefficient: NDArray[np.floating]
-    """(…, l + 1, k) their coefficients; an outlier coefficient of 0 is a clean token."""
+    """(…, l + 1, k) their coefficients; a clean token has an outlier coefficient of 0."""
     labels: NDArray[np.floating]
     """(…, l + 1, w) the labels shown, w numbers each: ±1 in paper M, ±q in T and S."""
     target: NDArray[np.floating]
-    """(…, 1) the query's true label z, which the answer is compared with."""
+    """(…, 1) the query's true label z, the correct answer."""
     outlier: NDArray[np.bool_]
     """(…, l) which examples are corrupted."""
     true_labels: NDArray[np.floating]
@@ -37,7 +37,7 @@ class PromptBatch:
     task: NDArray[np.int32]
     """(…, 2) the patterns that mean +1 and −1."""
     noise: NDArray[np.floating] | None = None
-    """(…, l + 1, d) what is added to the inputs besides, if anything is."""
+    """(…, l + 1, d) noise added to the inputs; None if there is none."""
 
     @property
     def length(self) -> int:
@@ -52,7 +52,7 @@ class PromptBatch:
 
     @classmethod
     def join(cls, batches: Sequence[PromptBatch]) -> PromptBatch:
-        """Put batches of the same seeds and length one behind the other."""
+        """Concatenate batches of the same seeds and length."""
         names = [field.name for field in fields(cls)]
         parts: dict[str, Any] = {}
         for name in names:
@@ -66,7 +66,7 @@ class PromptBatch:
         device, width = dictionary.device, self.labels.shape[-1]
         offset = torch.arange(seeds, device=device).view(-1, 1, 1, 1) * rows
         index = torch.from_numpy(self.index).to(device).long() + offset
-        tokens = torch.nn.functional.embedding_bag(  # Σ_k coefficient_k · row_k, with room for the label behind
+        tokens = torch.nn.functional.embedding_bag(  # Σ_k coefficient_k · row_k, with room for the label at the end
             index.flatten(0, -2),
             torch.nn.functional.pad(dictionary, (0, width)).flatten(0, 1),
             mode="sum",

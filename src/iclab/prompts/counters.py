@@ -6,9 +6,9 @@ Philox4x32-10 (Salmon, Moraes, Dror, Shaw: *Parallel random numbers: as easy as 
     key     = (seed, stream)
     counter = (position, index, step, slot)
 
-so that a token's words depend on nothing but who it is: not on the batch it was drawn in, the number of threads, or the
-machine. Streams keep training prompts, test prompts, bases and initial weights apart: they have different keys,
-so a test prompt can never be a training prompt's draw.
+so a token's words do not depend on the batch it is drawn in, the number of threads, or the machine. Each stream has
+its own keys, which separates training prompts, test prompts, bases and initial weights: a test prompt never uses the
+draw of a training prompt.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ SEED_LIMIT = 2**32
 
 
 class Stream(IntEnum):
-    """What a draw is for. The numbers are part of every result: never renumber them."""
+    """The purpose of a draw. Every result depends on these numbers: never change them."""
 
     TRAIN = 1
     TEST = 2
@@ -46,7 +46,7 @@ _SHIFT = np.uint64(32)
 
 @numba.njit(inline="always")
 def philox(c0, c1, c2, c3, k0, k1):  # type: ignore[no-untyped-def]
-    """One block of Philox4x32-10: four uint32 words from a uint32 counter of four and a key of two."""
+    """Compute one block of Philox4x32-10: four uint32 words from a counter of four words and a key of two."""
     for _ in range(10):
         product0 = _M0 * np.uint64(c0)
         product1 = _M1 * np.uint64(c2)
@@ -65,7 +65,7 @@ def _fill(out, seeds, stream, step, first, slot):  # type: ignore[no-untyped-def
         for b in range(out.shape[2]):
             index, seed = np.uint32(first + b), seeds[s]
             one, two, three, four = out[0, s, b], out[1, s, b], out[2, s, b], out[3, s, b]
-            for position in range(out.shape[3]):  # four arrays, not one of fours: the compiler makes vectors of it
+            for position in range(out.shape[3]):  # four arrays, so that the compiler can vectorise
                 w0, w1, w2, w3 = philox(np.uint32(position), index, step, slot, seed, stream)
                 one[position] = w0
                 two[position] = w1
@@ -83,15 +83,15 @@ def words(
     positions: int = 1,
     slot: int = 0,
 ) -> NDArray[np.uint32]:
-    """Random words for ``count`` prompts from index ``first`` on, shape (seeds, count, positions, 4).
+    """Return random words for ``count`` prompts from index ``first``, shape (seeds, count, positions, 4).
 
-    ``slot`` numbers further blocks for the same token, for draws that one block cannot feed.
+    ``slot`` numbers the blocks of one token, for draws that need more than one block.
     """
     for seed in seeds:
         if not 0 <= seed < SEED_LIMIT:
             raise InputError(f"seed = {seed}: must be at least 0 and below 2^32")
     if not (0 <= step < 2**32 and first >= 0 and first + count <= 2**32):
-        raise InputError(f"step = {step}, first = {first}, count = {count}: steps and prompts are numbered below 2^32")
+        raise InputError(f"step = {step}, first = {first}, count = {count}: step and prompt numbers must be below 2^32")
     out = np.empty((4, len(seeds), count, positions), dtype=np.uint32)
     keys = np.asarray(seeds, dtype=np.uint32)
     _fill(out, keys, np.uint32(stream), np.uint32(step), np.uint32(first), np.uint32(slot))
@@ -110,7 +110,7 @@ def _fill_ball(out, seeds, stream, step, first, slot):  # type: ignore[no-untype
                 w0, _, _, _ = philox(np.uint32(position), index, step, slot, seeds[s], stream)
                 length = ((w0 + 0.5) * scale) ** (1.0 / dimension)
                 square = 0.0
-                for i in range(0, dimension, 2):  # two words make two normal numbers (Box and Muller)
+                for i in range(0, dimension, 2):  # two words give two normal numbers (Box and Muller)
                     if i % 4 == 0:
                         block = np.uint32(slot + 1 + i // 4)
                         w0, w1, w2, w3 = philox(np.uint32(position), index, step, block, seeds[s], stream)
@@ -137,7 +137,10 @@ def ball(
     positions: int = 1,
     slot: int = 0,
 ) -> NDArray[np.float64]:
-    """Vectors uniform in the unit ball of R^dimension, (seeds, count, positions, dimension); from ``slot`` on."""
+    """Draw vectors uniformly in the unit ball, shape (seeds, count, positions, dimension).
+
+    They use the slots from ``slot`` upwards.
+    """
     out = np.empty((len(seeds), count, positions, dimension))
     _fill_ball(
         out, np.asarray(seeds, dtype=np.uint32), np.uint32(stream), np.uint32(step), np.uint32(first), np.uint32(slot)
@@ -154,7 +157,7 @@ def integers(word: NDArray[np.uint32], n: int, *, bits: int = 32) -> NDArray[np.
 def symmetric(word: NDArray[np.uint32]) -> NDArray[np.float64]:
     """Map each word onto the open interval (−1, 1): 2^24 equally spaced values, symmetric about 0.
 
-    The values are odd multiples of 2^−24, hence exact in float32 too: both precisions see the same prompt.
+    The values are odd multiples of 2^−24, so they are exact in float32 and both precisions see the same prompt.
     """
     return (2.0 * (word >> np.uint32(8)).astype(np.float64) + 1.0 - 2.0**24) * 2.0**-24
 
@@ -170,10 +173,10 @@ def bernoulli(word: NDArray[np.uint32], probability: float) -> NDArray[np.bool_]
 
 
 def normals(seed: int, stream: Stream, shape: tuple[int, ...], *, slot: int = 0) -> NDArray[np.float64]:
-    """Return standard normal numbers (Box and Muller), the i-th a function of (seed, stream, slot, i)."""
+    """Return standard normal numbers (Box and Muller). Number i depends only on (seed, stream, slot, i)."""
     n = int(np.prod(shape))
     block = words([seed], stream, positions=(n + 1) // 2, slot=slot)[0, 0]  # (pairs, 4)
-    # Two words make one 64-bit uniform, so that the tail reaches past 9 standard deviations.
+    # Two words give one 64-bit uniform number, so the tail extends beyond 9 standard deviations.
     high = block[:, 0::2].astype(np.float64)  # (pairs, 2)
     low = block[:, 1::2].astype(np.float64)
     u = (high + (low + 0.5) * 2.0**-32) * 2.0**-32  # in (0, 1)

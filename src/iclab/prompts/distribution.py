@@ -1,17 +1,17 @@
-"""Prompt distributions and their samplers: M Definitions 1 and 2; T §3.2 and S §3.2, which are the same with more.
+"""Prompt distributions and their samplers: M Definitions 1 and 2; T §3.2 and S §3.2, which add to them.
 
-A prompt is a pure function of (distribution, stream, seed, step, index). Each token takes one block of four words:
+A prompt is a pure function of (distribution, stream, seed, step, index). Each token uses one block of four words:
 
     word 0   bit 31: which of the task's two patterns; bit 30: a coin for random labels; the rest: which outlier pattern
     word 1   which irrelevant pattern
     word 2   κ
-    word 3   whether it is an outlier; in the query, which cannot be one: the task
+    word 3   for an example: whether it is an outlier; for the query, which is never one: the task
 
-and, where examples may carry patterns that do not matter to the task, one more block:
+If examples may carry relevant patterns outside the task (T's α < 1), each uses one more block:
 
-    word 0   whether it carries one that does not;  word 1   which;  word 2   bit 31: its label
+    word 0   whether it carries such a pattern;  word 1   which one;  word 2   bit 31: its label
 
-and, where the relevant pattern's share varies, a word more; where there is noise, as many blocks as it needs.
+If λ varies, each token uses one more word. Noise uses as many blocks as it needs.
 
 Changing this assignment changes every result: bump `VERSION`.
 """
@@ -19,6 +19,7 @@ Changing this assignment changes every result: bump `VERSION`.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Annotated, Literal
 
 import numpy as np
@@ -33,7 +34,7 @@ from iclab.prompts.patterns import Basis, Patterns
 from iclab.prompts.tasks import AllPairs, TaskSet
 
 VERSION = 1
-"""Part of every cell's hash: bump it when the same description gives other prompts."""
+"""Part of every cell's hash. Bump it when the same description gives different prompts."""
 
 
 class Prompts(Config):
@@ -53,23 +54,23 @@ class Prompts(Config):
     irrelevant_scale: Annotated[float, Field(ge=0)] = 0.5
     """K: κ is uniform on (−K, K)."""
     signal: tuple[Annotated[float, Field(gt=0)], Annotated[float, Field(gt=0)]] = (1.0, 1.0)
-    """S's λ: a token carries λ µ_j, with λ uniform between these two; the smaller one is λ*."""
+    """S's λ: a token carries λ µ_j, with λ uniform between these two numbers. The smaller one is λ*."""
     noise: Annotated[float, Field(ge=0)] = 0.0
-    """S's τ: a token carries a vector drawn uniformly from the ball of this radius besides."""
+    """S's τ: each token gets a random vector on top, uniform in the ball of this radius."""
     outliers: Outliers = Outliers()
     relevant_fraction: Annotated[float, Field(gt=0, le=1)] = 1.0
-    """T's α: an example carries one of its task's two patterns with this probability, both equally likely; else one of
-    the other relevant patterns, with a random label."""
+    """T's α: the probability that an example carries one of its task's two patterns, both equally likely. Otherwise it
+    carries one of the other relevant patterns, with a random label."""
     relevant_mixtures: tuple[tuple[float, ...], ...] = ()
-    """Out of domain, T (12): prompts are made of these M1' mixtures Σ k_i µ_i instead of the µ themselves."""
+    """Out of domain, T (12): M1' mixtures Σ k_i µ_i that replace the µ in prompts."""
     irrelevant_mixtures: tuple[tuple[float, ...], ...] = ()
-    """Out of domain, T Theorem 3.4: the ν' are these mixtures of the ν, instead of the ν themselves."""
+    """Out of domain, T Theorem 3.4: mixtures ν' of the ν that replace the ν in prompts."""
     label_dimension: Annotated[int | None, Field(ge=1)] = None
-    """dY: a label is ±q in R^dY, q along its first axis; by default it is the number ±1."""
+    """dY: a label is ±q in R^dY, with q along the first axis. By default, a label is the number ±1."""
     label_norm: Annotated[float, Field(gt=0)] = 1.0
-    """‖q‖, where labels are vectors."""
+    """‖q‖, if labels are vectors."""
     balance: Literal["independent", "stratified"] = "independent"
-    """How a batch covers tasks and query patterns: by independent draws, or in equal shares as far as they divide."""
+    """How a batch covers tasks and query patterns: independent draws, or shares as equal as the batch size allows."""
 
     @model_validator(mode="after")
     def _consistent(self) -> Prompts:
@@ -89,8 +90,8 @@ class Prompts(Config):
         self.tasks.pairs(self.relevant)
         if self.relevant_fraction < 1 and self.relevant < 3:
             raise ValueError(
-                f"relevant_fraction = {self.relevant_fraction}: below 1 it needs a third relevant pattern, there are "
-                f"{self.relevant}"
+                f"relevant_fraction = {self.relevant_fraction}: a value below 1 needs a third relevant pattern, "
+                f"there are {self.relevant}"
             )
         if self.label_dimension is None and self.label_norm != 1:
             raise ValueError(f"label_norm = {self.label_norm}: labels are numbers unless label_dimension is given")
@@ -99,12 +100,12 @@ class Prompts(Config):
 
     @property
     def relevant(self) -> int:
-        """How many relevant patterns prompts are made of: M1, or M1' out of domain."""
+        """The number of relevant patterns in prompts: M1, or M1' out of domain."""
         return len(self.relevant_mixtures) or self.patterns.relevant
 
     @property
     def label_width(self) -> int:
-        """How many numbers a label has."""
+        """The number of components of a label."""
         return self.label_dimension or 1
 
     @property
@@ -113,15 +114,15 @@ class Prompts(Config):
         return np.asarray(self.tasks.pairs(self.relevant), dtype=np.int32)
 
     def fits(self, other: Prompts) -> str:
-        """Say why a model trained on these prompts cannot take others; an empty text if it can."""
+        """Return why a model trained on these prompts cannot take others, or an empty string if it can."""
         if other.patterns != self.patterns:
-            return "prompts.patterns: must be those of the training prompts; only the rest may shift"
+            return "prompts.patterns: must be those of the training prompts; other settings may differ"
         if (other.label_dimension, other.label_norm) != (self.label_dimension, self.label_norm):
             return "prompts.label_dimension and label_norm: must be those of the training prompts"
         return ""
 
     def dictionary(self, basis: Basis) -> NDArray[np.float64]:
-        """Return the rows tokens are made of, shape (D', d): the basis, mixtures of outliers, relevant, irrelevant."""
+        """Return the dictionary, shape (D', d): the basis, then mixtures of outlier, relevant, irrelevant patterns."""
         rows = [basis.vectors, self.outliers.mixture_vectors(self.patterns, basis)]
         relevant, irrelevant = self.patterns.relevant, self.patterns.irrelevant
         if self.relevant_mixtures:
@@ -141,103 +142,159 @@ class Prompts(Config):
         dtype: DTypeLike = np.float32,
     ) -> PromptBatch:
         """Draw prompts ``first`` … ``first + count − 1`` of a step, for each seed."""
-        length, patterns = self.context_length, self.patterns
-        block = words(seeds, stream, step=step, first=first, count=count, positions=length + 1)
-        choice, context = block[..., 0], block[..., :-1, :]  # (S, B, l + 1), (S, B, l, 4)
-
-        def fresh(word: int) -> NDArray[np.float64]:  # numbers for users' rules, from blocks of their own
-            own = words(seeds, stream, step=step, first=first, count=count, positions=length, slot=1)
-            return uniform(own[..., word])
-
-        if self.balance == "stratified":
-            start = words(seeds, stream, step=step, slot=2)[:, 0, :1, 0]  # (S, 1) one word a step
-            task, second = self._dealt(start, np.arange(first, first + count))
-        else:
-            task, second = (
-                self.pairs[integers(block[..., -1, 3], len(self.pairs))],
-                (choice[..., -1] >> np.uint32(31)).astype(np.int64),
-            )
-        negative = (choice >> np.uint32(31)).astype(np.bool_)  # (S, B, l + 1) does the token carry the −1 pattern
-        negative[..., -1] = second  # (S, B)
-        relevant = np.where(negative, task[..., 1:], task[..., :1])
-        true = np.where(negative, -1.0, 1.0)
-        if self.relevant_fraction < 1:
-            more = words(seeds, stream, step=step, first=first, count=count, positions=length, slot=3)
-            stray = ~bernoulli(more[..., 0], self.relevant_fraction)  # (S, B, l)
-            relevant[..., :-1] = np.where(stray, self._others(more[..., 1], task), relevant[..., :-1])
-            coin = np.where(more[..., 2] >> np.uint32(31), -1.0, 1.0)
-            true[..., :-1] = np.where(stray, coin, true[..., :-1])
-        irrelevant = integers(block[..., 1], len(self.irrelevant_mixtures) or patterns.irrelevant)
-
-        index = np.zeros((*relevant.shape, 3), dtype=np.int32)
-        coefficient = np.zeros(index.shape, dtype=dtype)
-        outlier, shown = np.zeros(true[..., :-1].shape, dtype=np.bool_), true[..., :-1]  # (S, B, l)
-        if self.outliers.present:
-            outlier = self.outliers.choose(context[..., 3], lambda: fresh(0))
-            row, rows = self.outliers.rows(patterns)
-            outlier_pattern = integers(choice[..., :-1], rows, bits=30)
-            examples = Examples(
-                relevant=relevant[..., :-1],
-                irrelevant=irrelevant[..., :-1],
-                outlier=outlier,
-                outlier_pattern=outlier_pattern,
-                labels=true[..., :-1],
-                uniform=fresh(1) if not isinstance(self.outliers.labels, str) else np.empty(0),
-            )
-            coin = np.where(choice[..., :-1] >> np.uint32(30) & np.uint32(1), -1.0, 1.0)
-            shown = self.outliers.show(examples, coin)
-            index[..., :-1, 2] = np.where(outlier, row + outlier_pattern, 0)
-            coefficient[..., :-1, 2] = outlier * self.outliers.scale
-        index[..., 0], index[..., 1] = relevant, patterns.relevant + irrelevant
-        mixed = patterns.count + len(self.outliers.mixtures)  # the row of the first mixture of relevant patterns
-        if self.relevant_mixtures:
-            index[..., 0] += mixed
-        if self.irrelevant_mixtures:
-            index[..., 1] = mixed + len(self.relevant_mixtures) + irrelevant
-        scale = coefficient.dtype.type(self.irrelevant_scale)
-        coefficient[..., 0] = 1.0
-        if self.signal != (1.0, 1.0):
-            share = words(seeds, stream, step=step, first=first, count=count, positions=length + 1, slot=4)[..., 0]
-            low, high = self.signal
-            coefficient[..., 0] = low + (high - low) * uniform(share)
-        coefficient[..., 1] = scale * symmetric(block[..., 2]).astype(dtype)
-        labels, truth = self._vectors(relevant.shape, dtype), self._vectors(outlier.shape, dtype)
+        source = _Source(seeds, stream, step, first, count)
+        block = source.words(self.context_length + 1)  # (S, B, l + 1, 4)
+        task, query_side = self._draw_tasks(source, block)
+        relevant, truth = self._draw_relevant(source, block, task, query_side)
+        irrelevant = integers(block[..., 1], len(self.irrelevant_mixtures) or self.patterns.irrelevant)
+        outlier, outlier_row, shown = self._draw_outliers(source, block, relevant, irrelevant, truth)
+        labels, true_labels = self._zero_labels(relevant.shape, dtype), self._zero_labels(outlier.shape, dtype)
         labels[..., :-1, 0] = self.label_norm * shown
-        truth[..., 0] = self.label_norm * true[..., :-1]
+        true_labels[..., 0] = self.label_norm * truth[..., :-1]
         return PromptBatch(
-            index=index,
-            coefficient=coefficient,
+            index=self._rows(relevant, irrelevant, outlier_row),
+            coefficient=self._draw_coefficients(source, block, outlier, dtype),
             labels=labels,
-            target=true[..., -1:].astype(dtype),
+            target=truth[..., -1:].astype(dtype),
             outlier=outlier,
-            true_labels=truth,
+            true_labels=true_labels,
             task=task,
-            noise=self._noise(seeds, stream, step, first, count, dtype),
+            noise=self._draw_noise(source, dtype),
         )
 
-    def _vectors(self, shape: tuple[int, ...], dtype: DTypeLike) -> NDArray[np.floating]:
-        """Make room for labels, (…, w), number by number: those that stay 0 cost nothing."""
-        return np.moveaxis(np.zeros((self.label_width, *shape), dtype=dtype), 0, -1)
+    # The steps of a draw. S seeds, B prompts, l examples; the module docstring says which word decides what.
 
-    def _noise(
-        self, seeds: Sequence[int], stream: Stream, step: int, first: int, count: int, dtype: DTypeLike
-    ) -> NDArray[np.floating] | None:
-        if not self.noise:
-            return None
-        places = {"step": step, "first": first, "count": count, "positions": self.context_length + 1}
-        return (self.noise * ball(seeds, stream, self.patterns.dimension, slot=5, **places)).astype(dtype)
+    def _draw_tasks(self, source: _Source, block: NDArray[np.uint32]) -> tuple[NDArray[np.int32], NDArray[np.int64]]:
+        """Draw the task (S, B, 2) and the side of the query (S, B): 0 for +1, 1 for −1."""
+        if self.balance == "stratified":
+            start = words(source.seeds, source.stream, step=source.step, slot=2)[:, 0, :1, 0]  # (S, 1): one per step
+            return self._in_turn(start, np.arange(source.first, source.first + source.count))
+        side = (block[..., -1, 0] >> np.uint32(31)).astype(np.int64)
+        return self.pairs[integers(block[..., -1, 3], len(self.pairs))], side
 
-    def _others(self, word: NDArray[np.uint32], task: NDArray[np.int32]) -> NDArray[np.int64]:
-        """Choose a relevant pattern that is neither of the task's two, (S, B, l)."""
+    def _in_turn(
+        self, start: NDArray[np.uint32], index: NDArray[np.int64]
+    ) -> tuple[NDArray[np.int32], NDArray[np.int64]]:
+        """Go through the 2·|tasks| combinations of task and query side in turn, from a random start."""
+        pairs = self.pairs
+        turn = (integers(start, 2 * len(pairs)) + index) % (2 * len(pairs))  # (S, B)
+        return pairs[turn // 2], turn % 2
+
+    def _draw_relevant(
+        self, source: _Source, block: NDArray[np.uint32], task: NDArray[np.int32], query_side: NDArray[np.int64]
+    ) -> tuple[NDArray[np.int32], NDArray[np.float64]]:
+        """Draw the relevant pattern of every token and its true label, both (S, B, l + 1)."""
+        negative = (block[..., 0] >> np.uint32(31)).astype(np.bool_)  # whether the token carries the −1 pattern
+        negative[..., -1] = query_side
+        relevant = np.where(negative, task[..., 1:], task[..., :1])
+        truth = np.where(negative, -1.0, 1.0)
+        if self.relevant_fraction < 1:
+            more = source.words(self.context_length, slot=3)
+            other = ~bernoulli(more[..., 0], self.relevant_fraction)  # (S, B, l): carries a pattern outside the task
+            relevant[..., :-1] = np.where(other, self._other_patterns(more[..., 1], task), relevant[..., :-1])
+            coin = np.where(more[..., 2] >> np.uint32(31), -1.0, 1.0)
+            truth[..., :-1] = np.where(other, coin, truth[..., :-1])
+        return relevant, truth
+
+    def _other_patterns(self, word: NDArray[np.uint32], task: NDArray[np.int32]) -> NDArray[np.int64]:
+        """Choose a relevant pattern that does not belong to the task, (S, B, l)."""
         low, high = np.sort(task, axis=-1)[..., None, 0], np.sort(task, axis=-1)[..., None, 1]
         other = integers(word, self.relevant - 2)
         other += other >= low
         return other + (other >= high)
 
-    def _dealt(
-        self, start: NDArray[np.uint32], index: NDArray[np.int64]
-    ) -> tuple[NDArray[np.int32], NDArray[np.int64]]:
-        """Deal the 2·|tasks| combinations of task and query side out in turn, from a random one on."""
-        pairs = self.pairs
-        turn = (integers(start, 2 * len(pairs)) + index) % (2 * len(pairs))  # (S, B)
-        return pairs[turn // 2], turn % 2
+    def _draw_outliers(
+        self,
+        source: _Source,
+        block: NDArray[np.uint32],
+        relevant: NDArray[np.int32],
+        irrelevant: NDArray[np.int64],
+        truth: NDArray[np.float64],
+    ) -> tuple[NDArray[np.bool_], NDArray[np.int64], NDArray[np.float64]]:
+        """Draw which examples are outliers, their dictionary rows (0 if clean) and the labels shown, all (S, B, l)."""
+        labels = truth[..., :-1]
+        if not self.outliers.present:
+            return np.zeros(labels.shape, dtype=np.bool_), np.zeros(labels.shape, dtype=np.int64), labels
+
+        def uniform_for_rule(word: int) -> NDArray[np.float64]:  # from a block of its own, for users' rules
+            return uniform(source.words(self.context_length, slot=1)[..., word])
+
+        choice = block[..., :-1, 0]
+        outlier = self.outliers.choose(block[..., :-1, 3], lambda: uniform_for_rule(0))
+        first_row, rows = self.outliers.rows(self.patterns)
+        outlier_pattern = integers(choice, rows, bits=30)
+        examples = Examples(
+            relevant=relevant[..., :-1],
+            irrelevant=irrelevant[..., :-1],
+            outlier=outlier,
+            outlier_pattern=outlier_pattern,
+            labels=labels,
+            uniform=uniform_for_rule(1) if not isinstance(self.outliers.labels, str) else np.empty(0),
+        )
+        coin = np.where(choice >> np.uint32(30) & np.uint32(1), -1.0, 1.0)
+        shown = self.outliers.show(examples, coin)
+        return outlier, np.where(outlier, first_row + outlier_pattern, 0), shown
+
+    def _rows(
+        self, relevant: NDArray[np.int32], irrelevant: NDArray[np.int64], outlier_row: NDArray[np.int64]
+    ) -> NDArray[np.int32]:
+        """Return the dictionary rows of every token, (S, B, l + 1, 3)."""
+        index = np.zeros((*relevant.shape, 3), dtype=np.int32)
+        index[..., 0], index[..., 1] = relevant, self.patterns.relevant + irrelevant
+        index[..., :-1, 2] = outlier_row
+        first_mixture = self.patterns.count + len(self.outliers.mixtures)
+        if self.relevant_mixtures:
+            index[..., 0] += first_mixture
+        if self.irrelevant_mixtures:
+            index[..., 1] = first_mixture + len(self.relevant_mixtures) + irrelevant
+        return index
+
+    def _draw_coefficients(
+        self, source: _Source, block: NDArray[np.uint32], outlier: NDArray[np.bool_], dtype: DTypeLike
+    ) -> NDArray[np.floating]:
+        """Draw the coefficients of the dictionary rows of every token, (S, B, l + 1, 3)."""
+        coefficient = np.zeros((*block.shape[:-1], 3), dtype=dtype)
+        coefficient[..., 0] = 1.0
+        if self.signal != (1.0, 1.0):
+            low, high = self.signal
+            coefficient[..., 0] = low + (high - low) * uniform(source.words(self.context_length + 1, slot=4)[..., 0])
+        coefficient[..., 1] = coefficient.dtype.type(self.irrelevant_scale) * symmetric(block[..., 2]).astype(dtype)
+        coefficient[..., :-1, 2] = outlier * self.outliers.scale
+        return coefficient
+
+    def _zero_labels(self, shape: tuple[int, ...], dtype: DTypeLike) -> NDArray[np.floating]:
+        """Allocate labels (…, w), one component after the other in memory: components that stay 0 cost nothing."""
+        return np.moveaxis(np.zeros((self.label_width, *shape), dtype=dtype), 0, -1)
+
+    def _draw_noise(self, source: _Source, dtype: DTypeLike) -> NDArray[np.floating] | None:
+        """Draw the noise of every token, (S, B, l + 1, d)."""
+        if not self.noise:
+            return None
+        vectors = ball(
+            source.seeds,
+            source.stream,
+            self.patterns.dimension,
+            step=source.step,
+            first=source.first,
+            count=source.count,
+            positions=self.context_length + 1,
+            slot=5,
+        )
+        return (self.noise * vectors).astype(dtype)
+
+
+@dataclass(frozen=True)
+class _Source:
+    """Which prompts to draw: the key and the counters of their random words."""
+
+    seeds: Sequence[int]
+    stream: Stream
+    step: int
+    first: int
+    count: int
+
+    def words(self, positions: int, slot: int = 0) -> NDArray[np.uint32]:
+        """Return one block of words per prompt and position, (S, B, positions, 4)."""
+        return words(
+            self.seeds, self.stream, step=self.step, first=self.first, count=self.count, positions=positions, slot=slot
+        )

@@ -1,6 +1,6 @@
-"""Outliers: which context examples are corrupted, with what pattern, how strongly, and what label they then show.
+"""Outliers: which context examples are corrupted, by which pattern, how strongly, and which label they show.
 
-M (6), (7): a corrupted example is µ_j + κ ν_k + κ_a v, and its label follows a rule that need not be the task's.
+M (6), (7): a corrupted example is µ_j + κ ν_k + κ_a v, and its label may break the rule of the task.
 """
 
 from __future__ import annotations
@@ -21,23 +21,23 @@ from iclab.prompts.patterns import Basis, Patterns
 
 @dataclass(frozen=True)
 class Examples:
-    """What a user's label rule may look at: the context examples of a batch, arrays of shape (…, length)."""
+    """The context examples of a batch, as a user's label rule sees them: arrays of shape (…, length)."""
 
-    relevant: NDArray[np.int64]
-    """Which µ each example carries."""
+    relevant: NDArray[np.integer]
+    """The number of the µ in each example."""
     irrelevant: NDArray[np.int64]
-    """Which ν each example carries."""
+    """The number of the ν in each example."""
     outlier: NDArray[np.bool_]
-    """Which examples are corrupted."""
+    """Whether each example is corrupted."""
     outlier_pattern: NDArray[np.int64]
-    """Which outlier pattern a corrupted example carries."""
+    """The number of the outlier pattern in each corrupted example."""
     labels: NDArray[np.float64]
-    """The task's own label, before corruption."""
+    """The true label of each example, before corruption."""
     uniform: NDArray[np.float64]
     """A random number in [0, 1) for each example, for rules that need one."""
 
     def read_only(self) -> Examples:
-        """Return the same examples in arrays that cannot be written to."""
+        """Return a copy with read-only arrays."""
         copies = {field.name: getattr(self, field.name).copy() for field in fields(self)}
         for array in copies.values():
             array.setflags(write=False)
@@ -45,19 +45,20 @@ class Examples:
 
 
 LabelRule = Callable[[Examples], NDArray[Any]]
-"""Labels for all examples, shape (…, length); those of clean examples are ignored."""
+"""Returns labels for all examples, shape (…, length); labels of clean examples are ignored."""
 
 Placement = Callable[[NDArray[np.int64], NDArray[np.float64]], NDArray[np.bool_]]
-"""From the number of outliers (…) and random numbers (…, length): which positions (0 is farthest from the query)."""
+"""Takes the number of outliers (…) and random numbers (…, length); returns which positions (0 is farthest from the
+query) are outliers, as booleans (…, length)."""
 
 
 class Mixture(Config):
     """An unseen outlier v' = Σ λ_i v*_i + u, with u orthogonal to every pattern: M (11)."""
 
     weights: Annotated[tuple[float, ...], Field(min_length=1)]
-    """λ_1 … λ_V. Theorem 2 asks that they sum to something positive."""
+    """λ_1 … λ_V. Theorem 2 requires a positive sum."""
     outside_norm: Annotated[float, Field(ge=0)] = 0.0
-    """The norm of u; its direction is drawn with the basis."""
+    """The norm of u. Its direction is drawn with the basis."""
 
 
 PAPER_MIXTURES = (
@@ -65,11 +66,11 @@ PAPER_MIXTURES = (
     Mixture(weights=(0.4, 0.7, -0.6)),
     Mixture(weights=(-0.7, 0.5, 0.5)),
 )
-"""The three unseen outliers of M §4; the sums of their weights are 0.9, 0.5 and 0.3 = L."""
+"""The three unseen outliers of M §4. Their weights sum to 0.9, 0.5 and 0.3 = L."""
 
 
 def _name(known: tuple[str, ...], what: str) -> Callable[[Any], Any]:
-    """Accept one of the known names, or a user's callable."""
+    """Accept one of the known names or a user's callable."""
 
     def check(value: Any) -> Any:
         if isinstance(value, str) and ":" not in value and value not in known:
@@ -88,7 +89,7 @@ def _mixtures(value: Any) -> Any:
 
 
 class Outliers(Config):
-    """The corruption of a prompt's context. The default is none at all.
+    """The corruption of a prompt's context. By default there is none.
 
     Example:
         >>> Outliers(fraction=0.6, scale=2.0).labels
@@ -98,25 +99,25 @@ class Outliers(Config):
     """
 
     fraction: Annotated[float, Field(ge=0, le=1)] = 0.0
-    """p_a in training, α in tests: each example is corrupted independently with this probability."""
+    """p_a in training, α in tests: the probability that an example is corrupted, independently of the others."""
     count: Annotated[int | None, Field(ge=0)] = None
-    """Corrupt exactly this many examples instead, every subset equally likely."""
+    """Corrupt exactly this many examples instead; every subset is equally likely."""
     scale: Annotated[float, Field(ge=0)] = 2.0
     """κ_a in training, κ_a' in tests."""
     labels: Annotated[
         Literal["random", "flip", "target"] | Code,
         BeforeValidator(_name(("random", "flip", "target"), "label rule")),
     ] = "random"
-    """What a corrupted example shows: ±1 by chance, the opposite of the truth, or always ``target``."""
+    """The label of a corrupted example: random ±1, the opposite of the true label, or always ``target``."""
     target: Literal[1, -1] = 1
     """The label shown under the rule ``target``."""
     placement: Annotated[
         Literal["random", "farthest", "closest"] | Code,
         BeforeValidator(_name(("random", "farthest", "closest"), "placement")),
     ] = "random"
-    """Where the corrupted examples stand: R, FQ or CQ in M §4.2."""
+    """The positions of corrupted examples: R, FQ or CQ in M §4.2."""
     patterns: Annotated[Literal["training"] | tuple[Mixture, ...], BeforeValidator(_mixtures)] = "training"
-    """Which outlier patterns: the training v*, or mixtures of them (``paper``: the three of M §4)."""
+    """The outlier patterns: the training v*, or mixtures of them (``paper``: the three of M §4)."""
 
     @model_validator(mode="after")
     def _consistent(self) -> Outliers:
@@ -136,7 +137,7 @@ class Outliers(Config):
         return self
 
     def check(self, patterns: Patterns, context_length: int) -> None:
-        """Check what depends on the prompt around the outliers."""
+        """Check the settings that depend on the rest of the prompt."""
         if self.count is not None and self.count > context_length:
             raise ValueError(f"outliers.count = {self.count}: must be at most context_length = {context_length}")
         if self.present and not patterns.outlier:
@@ -150,12 +151,12 @@ class Outliers(Config):
             if mixture.outside_norm and patterns.count == patterns.dimension:
                 raise ValueError(
                     f"outliers.patterns.outside_norm = {mixture.outside_norm}: the {patterns.count} patterns fill all "
-                    f"{patterns.dimension} dimensions, nothing is orthogonal to them"
+                    f"{patterns.dimension} dimensions, so no vector is orthogonal to them"
                 )
 
     @property
     def present(self) -> bool:
-        """Whether any example can be corrupted at all."""
+        """Whether any example can be corrupted."""
         return bool(self.count if self.count is not None else self.fraction)
 
     @property
@@ -164,13 +165,13 @@ class Outliers(Config):
         return () if self.patterns == "training" else self.patterns
 
     def rows(self, patterns: Patterns) -> tuple[int, int]:
-        """Return first dictionary row and number of rows that an outlier is drawn from (mixtures follow the basis)."""
+        """Return the first dictionary row of the outlier patterns and their number. Mixtures follow the basis."""
         if self.mixtures:
             return patterns.count, len(self.mixtures)
         return patterns.relevant + patterns.irrelevant, patterns.outlier
 
     def mixture_vectors(self, patterns: Patterns, basis: Basis) -> NDArray[np.float64]:
-        """Place the mixtures in space, shape (mixtures, d)."""
+        """Return the mixtures as vectors, shape (mixtures, d)."""
         training = basis.vectors[patterns.relevant + patterns.irrelevant :]
         out = np.zeros((len(self.mixtures), patterns.dimension))
         for row, mixture in enumerate(self.mixtures):
@@ -181,7 +182,7 @@ class Outliers(Config):
         return out
 
     def choose(self, word: NDArray[np.uint32], uniform: Callable[[], NDArray[np.float64]]) -> NDArray[np.bool_]:
-        """Say which examples are corrupted, from one random word each, shape (…, length)."""
+        """Choose the corrupted examples from one random word each, shape (…, length)."""
         flags = bernoulli(word, self.fraction) if self.count is None else _exactly(word, self.count)
         if self.placement == "random":
             return flags
@@ -198,11 +199,13 @@ class Outliers(Config):
                 f"needs bool of shape {flags.shape}"
             )
         if (placed.sum(-1) != number).any():
-            raise InputError(f"outliers.placement = {self.placement.path}: must place exactly as many as it is given")
+            raise InputError(
+                f"outliers.placement = {self.placement.path}: must place exactly as many outliers as it is given"
+            )
         return placed
 
     def show(self, examples: Examples, coin: NDArray[np.float64]) -> NDArray[np.float64]:
-        """Return the labels that the context shows, shape (…, length); ``coin`` is ±1 by chance."""
+        """Return the labels shown in the context, shape (…, length); ``coin`` is random ±1."""
         rule = self.labels
         if rule == "random":
             corrupted: NDArray[Any] = coin
@@ -224,7 +227,7 @@ class Outliers(Config):
 
 
 def _call(rule: Code, field: str, *arguments: Any) -> Any:
-    """Call a user's rule; whatever it raises becomes one line."""
+    """Call a user's rule; turn any exception into a message of one line."""
     try:
         return rule.load()(*arguments)
     except Exception as error:
@@ -233,7 +236,7 @@ def _call(rule: Code, field: str, *arguments: Any) -> Any:
 
 
 def _exactly(word: NDArray[np.uint32], count: int) -> NDArray[np.bool_]:
-    """Choose exactly ``count`` positions, all subsets equally likely, in one pass (selection sampling)."""
+    """Choose exactly ``count`` positions in one pass (selection sampling); all subsets are equally likely."""
     length = word.shape[-1]
     wide = word.astype(np.uint64)
     flags = np.empty(word.shape, dtype=np.bool_)

@@ -1,6 +1,6 @@
-"""The dictionary of patterns that every token is written in: M §3.2, T §3.2.
+"""The dictionary of patterns that tokens are made of: M §3.2, T §3.2.
 
-M1 relevant patterns µ decide the label, M2 irrelevant patterns ν do not, V outlier patterns v* corrupt.
+M1 relevant patterns µ decide the label, M2 irrelevant patterns ν do not, V outlier patterns v* corrupt examples.
 They are the rows of a basis, in this order.
 """
 
@@ -22,7 +22,7 @@ Norm = Annotated[float, Field(gt=0)]
 
 
 class Patterns(Config):
-    """How many patterns of each kind there are, how long, in how many dimensions, and at what angle to each other.
+    """The number of patterns of each kind, their norms, the dimension, and the angle between patterns.
 
     Example:
         >>> Patterns(dimension=30, relevant=6, irrelevant=10, outlier=3).basis(seed=0).vectors.shape
@@ -42,7 +42,7 @@ class Patterns(Config):
     irrelevant_norm: Norm = 3.0
     """β, the norm of every ν."""
     outlier_norm: Norm = 3.0
-    """The norm of every v*, which paper M does not print."""
+    """The norm of every v*. Paper M does not state it."""
     coherence: float = 0.0
     """The cosine between any two different patterns: 0 is the papers' orthogonal case."""
 
@@ -75,28 +75,28 @@ class Patterns(Config):
 
     @property
     def gram(self) -> NDArray[np.float64]:
-        """Inner products of the patterns, shape (D, D): the same in every rotation."""
+        """Inner products of the patterns, shape (D, D). Rotations do not change them."""
         cosines = (1.0 - self.coherence) * np.eye(self.count) + self.coherence
         return cosines * np.outer(self.norms, self.norms)
 
     @property
     def mixing(self) -> NDArray[np.float64]:
-        """Coordinates of the patterns in the directions of a basis, (D, D): diagonal where they are orthogonal."""
+        """Coordinates of the patterns in a basis's directions, shape (D, D); diagonal if patterns are orthogonal."""
         return np.asarray(np.linalg.cholesky(self.gram), dtype=np.float64)
 
     def basis(self, seed: int) -> Basis:
-        """Place the patterns in R^d by a uniformly random rotation drawn from ``seed``."""
+        """Rotate the patterns in R^d by a uniformly random rotation drawn from ``seed``."""
         return _basis(self, seed)
 
 
 @dataclass(frozen=True)
 class Basis:
-    """Patterns placed in space: ``vectors = patterns.mixing @ directions``."""
+    """Patterns as vectors: ``vectors = patterns.mixing @ directions``."""
 
     directions: NDArray[np.float64]
-    """(D, d) orthonormal rows that span the patterns; the patterns' own directions when coherence is 0."""
+    """(D, d) orthonormal rows that span the patterns; if coherence is 0, the directions of the patterns themselves."""
     vectors: NDArray[np.float64]
-    """(D, d) the patterns themselves."""
+    """(D, d) the patterns."""
     seed: int
 
     def outside(self, vector: NDArray[np.float64]) -> NDArray[np.float64]:

@@ -1,7 +1,7 @@
-"""Tasks: ordered pairs (a, b) of relevant patterns, a meaning +1 and b meaning −1.
+"""Tasks: ordered pairs (a, b) of relevant patterns, where a means +1 and b means −1.
 
-There are M1(M1 − 1) of them. Training sees a subset; the papers ask whether the model then solves all.
-Written as text, as on the command line: ``all``, ``ring:3``, ``unseen:ring:3``, ``0-1,1-2,2-0``.
+There are M1(M1 − 1) tasks. Training sees a subset; the papers ask whether the model then solves all of them.
+Text forms, as on the command line: ``all``, ``ring:3``, ``unseen:ring:3``, ``0-1,1-2,2-0``.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ Pair = tuple[int, int]
 
 
 class _Tasks(Config):
-    """A set of tasks; it is stored as the text one would write for it."""
+    """A set of tasks, stored in its text form."""
 
     def __str__(self) -> str:
         raise NotImplementedError
@@ -41,11 +41,11 @@ class AllPairs(_Tasks):
 
 
 class Ring(_Tasks):
-    """The U·M1 tasks (j, j + k mod M1) for k = 1 … U: T §5; with U = 1 the construction of M App. C."""
+    """The U·M1 tasks (j, j + k mod M1) for k = 1 … U (T §5). U = 1 is the construction of M App. C."""
 
     kind: Literal["ring"] = "ring"
     steps: Annotated[int, Field(ge=1)] = 1
-    """U, how many steps round the ring."""
+    """U, the number of steps round the ring."""
 
     def __str__(self) -> str:
         return f"ring:{self.steps}"
@@ -58,7 +58,7 @@ class Ring(_Tasks):
 
 
 class Listed(_Tasks):
-    """The tasks a user writes down."""
+    """Tasks listed by the user."""
 
     kind: Literal["listed"] = "listed"
     listed: Annotated[tuple[Pair, ...], Field(min_length=1)]
@@ -72,7 +72,7 @@ class Listed(_Tasks):
         return ",".join(f"{a}-{b}" for a, b in self.listed)
 
     def pairs(self, relevant: int) -> tuple[Pair, ...]:
-        """Return the tasks, sorted, after checking that their patterns exist."""
+        """Check that all patterns exist and return the tasks, sorted."""
         for pair in self.listed:
             if pair[0] == pair[1] or not all(0 <= pattern < relevant for pattern in pair):
                 raise ValueError(
@@ -82,7 +82,7 @@ class Listed(_Tasks):
 
 
 class Unseen(_Tasks):
-    """All tasks that are not in another set: what training never showed."""
+    """All tasks that are not in another set, usually the training tasks."""
 
     kind: Literal["unseen"] = "unseen"
     seen: Seen
@@ -95,7 +95,7 @@ class Unseen(_Tasks):
         seen = set(self.seen.pairs(relevant))
         rest = tuple(pair for pair in AllPairs().pairs(relevant) if pair not in seen)
         if not rest:
-            raise ValueError("tasks = unseen: no task is left, the training tasks are all there are")
+            raise ValueError("tasks = unseen: no task is left, training has them all")
         return rest
 
 
@@ -120,7 +120,7 @@ TaskSet = Annotated[AllPairs | Ring | Listed | Unseen, Field(discriminator="kind
 
 
 def meets_condition_1(pairs: tuple[Pair, ...], relevant: int) -> bool:
-    """Check M's Condition 1 (T's 3.2): every pattern means +1, and −1, in exactly |tasks| / M1 ≥ 1 of the tasks."""
+    """Check M's Condition 1 (T's 3.2): every pattern means +1 in exactly |tasks| / M1 ≥ 1 tasks, and −1 in as many."""
     share, rest = divmod(len(pairs), relevant)
     if rest or not share:
         return False
