@@ -1,7 +1,7 @@
-"""Claims and verdicts: a claim of a paper, made precise, is judged on stored rows and nothing else.
+"""Claims and verdicts: a precise form of what a paper claims, judged from stored rows alone.
 
-*holds* and *fails* mean that the whole interval lies on that side of the margin, *undecided* that it straddles it,
-*not run* that rows are missing. A diverged seed forbids *holds*.
+*holds* and *fails* mean that the whole interval lies on one side of the margin, *undecided* that the margin lies
+inside the interval, *not run* that rows are missing. A claim with a diverged seed never *holds*.
 """
 
 from __future__ import annotations
@@ -18,18 +18,18 @@ Verdict = Literal["holds", "fails", "undecided", "not run"]
 
 @dataclass(frozen=True)
 class Judgement:
-    """A verdict with the number it rests on."""
+    """A verdict and the number that decides it."""
 
     verdict: Verdict
     measured: float | None = None
-    """The number that decides: the worst one, where a claim is about several."""
+    """The number that decides; if a claim is about several numbers, the worst one."""
     interval: Interval | None = None
     where: str = ""
-    """At which condition, and anything a reader should know."""
+    """The condition of that number, and remarks."""
     points: tuple[Point, ...] = ()
-    """All that was judged."""
+    """All judged points."""
     margins: tuple[float, ...] = ()
-    """What it was held against."""
+    """The margins that the points are compared with."""
 
 
 Judge = Callable[[list[Row]], Judgement]
@@ -37,28 +37,28 @@ Judge = Callable[[list[Row]], Judgement]
 
 @dataclass(frozen=True)
 class Claim:
-    """What a paper says, the predicate iclab reads into it, and how to judge that from rows."""
+    """A paper's claim, the predicate iclab tests for it, and the function that judges it from rows."""
 
     id: str
     paper: str
-    """The paper's words, or its number."""
+    """What the paper says, in words or as a number."""
     predicate: str
     """What exactly is tested."""
     judge: Judge
     models: tuple[str, ...] = ()
-    """The models it speaks of, where its experiment has others too."""
+    """The models in the claim, if its experiment has others too."""
     ours: bool = False
-    """Whether it is iclab's question, not the paper's claim."""
+    """Whether the claim is iclab's own and not the paper's."""
     counts: bool = False
-    """Whether its number is how many of something there are."""
+    """Whether its number is a count."""
 
     @property
     def statement(self) -> str:
-        """The claim, marked as iclab's own if it is not the paper's."""
+        """The claim, with a mark if it is iclab's own."""
         return f"(iclab's) {self.paper}" if self.ours else self.paper
 
     def verdict(self, rows: list[Row]) -> dict[str, Any]:
-        """Judge, as one record."""
+        """Judge the claim and return one record."""
         found = self.judge(rows)
         return {
             "id": self.id,
@@ -78,24 +78,24 @@ class Claim:
 
 
 def number(value: float) -> str:
-    """A number to four decimals, or fewer digits where it is large."""
+    """Format a number with four decimals, or with four digits if it is large."""
     text = f"{value:.4f}" if abs(value) < 10 else f"{value:.4g}"
     return text.removeprefix("-") if float(text) == 0 else text.replace("-", "−")
 
 
 def in_figures(record: dict[str, Any]) -> tuple[str, str]:
-    """What a claim rests on and its interval, as people read them."""
+    """Format the measured number of a claim and its interval."""
     value, low, high = (record[name] for name in ("measured", "low", "high"))
     if value is None:
         return "", ""
-    tell = "{:.0f}".format if record["counts"] else number
+    as_text = "{:.0f}".format if record["counts"] else number
     if low is None or high is None:
-        return tell(value), "no interval"
-    return tell(value), "" if record["counts"] and low == high else f"[{tell(low)}, {tell(high)}]"
+        return as_text(value), "no interval"
+    return as_text(value), "" if record["counts"] and low == high else f"[{as_text(low)}, {as_text(high)}]"
 
 
 def _finite(value: float | None) -> float | None:
-    """Leave an unbounded end (one seed has no spread) out of the record, and what is no number."""
+    """Replace infinity (the end of an interval from one seed) and NaN by None."""
     return value if value is not None and math.isfinite(value) else None
 
 
@@ -107,28 +107,28 @@ class Point:
     interval: Interval
     where: str
     diverged: int = 0
-    """How many seeds are not in it."""
+    """The number of seeds without a value."""
     fate: str = "diverged"
-    """What became of them."""
+    """What happened to those seeds."""
 
     def record(self) -> dict[str, Any]:
-        """What is kept of it."""
+        """Return the point as a record."""
         low, high = self.interval.low, self.interval.high
         return {"value": _finite(self.value), "low": _finite(low), "high": _finite(high), "where": self.where}
 
 
 def every_below(points: Sequence[Point], margin: float) -> Judgement:
-    """Judge that every point lies below the margin; the one with the highest upper end decides."""
+    """Judge whether every point lies below the margin. The point with the highest upper end decides."""
     return _every(points, lambda p: p.interval.high < margin, lambda p: p.interval.low > margin, highest=True)
 
 
 def every_above(points: Sequence[Point], margin: float) -> Judgement:
-    """Judge that every point lies above the margin; the one with the lowest lower end decides."""
+    """Judge whether every point lies above the margin. The point with the lowest lower end decides."""
     return _every(points, lambda p: p.interval.low > margin, lambda p: p.interval.high < margin, highest=False)
 
 
 def every_within(points: Sequence[Point], low: float, high: float) -> Judgement:
-    """Judge that every point lies between two margins; the one that comes nearest to either decides."""
+    """Judge whether every point lies between two margins. The point closest to a margin decides."""
     above, below = every_above(points, low), every_below(points, high)
     order: list[Verdict] = ["fails", "not run", "undecided", "holds"]
     return min(above, below, key=lambda judgement: (order.index(judgement.verdict), _room(judgement, low, high)))
@@ -141,11 +141,11 @@ def _room(judgement: Judgement, low: float, high: float) -> float:
 
 
 BySeed = dict[int, float | None]
-"""One number a seed, None where it diverged; a seed that was not measured is left out."""
+"""One number per seed; None if the seed diverged. Seeds that were not measured are missing."""
 
 
 def judged(points: Callable[[list[Row]], list[Point] | None], rule: Callable[..., Judgement], *margins: float) -> Judge:
-    """Judge points made of rows by one of the rules above; *not run* where there are none to be made."""
+    """Judge the points made from rows by one of the rules above; *not run* if ``points`` returns None."""
 
     def judge(rows: list[Row]) -> Judgement:
         found = points(rows)
@@ -163,9 +163,9 @@ def mean_point(
     fate: str = "diverged",
     most: float = math.inf,
 ) -> Callable[[list[Row]], list[Point] | None]:
-    """Make one point of one number a seed: its mean over seeds.
+    """Make one point from one number per seed: the mean over seeds.
 
-    ``fate`` says why a seed may have none, ``most`` what it cannot exceed.
+    ``fate`` says why a seed may have no number. ``most`` is the largest possible value.
     """
 
     def points(rows: list[Row]) -> list[Point] | None:
@@ -181,7 +181,7 @@ def mean_point(
 
 
 def together(*sources: Callable[[list[Row]], list[Point] | None]) -> Callable[[list[Row]], list[Point] | None]:
-    """Judge the points of several sources as one claim; None if any of them has none."""
+    """Combine the points of several sources into one claim; None if any source returns None."""
 
     def points(rows: list[Row]) -> list[Point] | None:
         found = [source(rows) for source in sources]

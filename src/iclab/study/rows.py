@@ -1,4 +1,4 @@
-"""Numbers out of stored rows: errors in one cell of a table or one point of a figure, picked out by its columns."""
+"""Select numbers from stored rows: the cell of a table or the point of a figure, given by values of columns."""
 
 from __future__ import annotations
 
@@ -10,19 +10,19 @@ from iclab.study.claims import BySeed, Point
 
 
 def matching(rows: Sequence[Row], **where: Any) -> dict[int, Row]:
-    """The rows with these values in their columns, by seed."""
-    for name, value in where.items():  # a column may be missing in rows that an earlier one rules out
+    """Return the rows with these values in their columns, by seed."""
+    for name, value in where.items():  # rows removed by an earlier column may lack a later one
         rows = [row for row in rows if row[name] == value]
     return {row["seed"]: row for row in rows}
 
 
 def errors(rows: Sequence[Row], **where: Any) -> BySeed:
-    """Each seed's error; None where it diverged."""
+    """Return the error of each seed; None if the seed diverged."""
     return {seed: row["error"] for seed, row in matching(rows, **where).items()}
 
 
 def proportion(rows: Sequence[Row], **where: Any) -> Proportion | None:
-    """The error over seeds; None if it was not measured."""
+    """Return the error over seeds; None if it was not measured."""
     found = matching(rows, **where).values()
     if not found:
         return None
@@ -30,12 +30,12 @@ def proportion(rows: Sequence[Row], **where: Any) -> Proportion | None:
 
 
 def lost(rows: Sequence[Row], **where: Any) -> BySeed:
-    """The seeds that had diverged, with nothing for a number."""
+    """Return the diverged seeds, with None as their number."""
     return {seed: None for seed, row in matching(rows, diverged=True, **where).items()}
 
 
 def difference(first: BySeed, second: BySeed) -> BySeed:
-    """First − second, for the seeds that both have."""
+    """Return first − second for the seeds in both."""
     found: BySeed = {}
     for seed, a in first.items():
         if seed in second:
@@ -45,7 +45,7 @@ def difference(first: BySeed, second: BySeed) -> BySeed:
 
 
 def error_points(rows: Sequence[Row], seeds: int, cells: Sequence[tuple[str, dict[str, Any]]]) -> list[Point] | None:
-    """One point for each named cell, to be judged; None if any seed's row is missing."""
+    """Make one point per named cell, to be judged; None if the row of any seed is missing."""
     points = []
     for name, where in cells:
         p = proportion(rows, **where)
@@ -56,7 +56,7 @@ def error_points(rows: Sequence[Row], seeds: int, cells: Sequence[tuple[str, dic
 
 
 def seed_points(rows: Sequence[Row], seeds: int, **where: Any) -> list[Point] | None:
-    """One point a seed, its interval over its own test prompts: to judge that something is so for every seed."""
+    """Make one point per seed, with an interval from its test prompts, for claims about every single seed."""
     found = matching(rows, **where)
     if len(found) < seeds:
         return None
@@ -70,23 +70,23 @@ def seed_points(rows: Sequence[Row], seeds: int, **where: Any) -> list[Point] | 
 
 
 def values(rows: Sequence[Row], column: str, **where: Any) -> BySeed:
-    """Each seed's number in a column; None where it diverged."""
+    """Return the number of each seed in a column; None if the seed diverged."""
     return {seed: row[column] for seed, row in matching(rows, **where).items()}
 
 
 def mean_text(rows: Sequence[Row], column: str, **where: Any) -> str:
-    """The mean over seeds of a column, for a table; a dash where there is none."""
+    """Format the mean of a column over seeds, for a table; a dash if there is none."""
     good = [value for value in values(rows, column, **where).values() if value is not None]
     return f"{sum(good) / len(good):.4f}" if good else "–"
 
 
 def listed(numbers: Iterable[float]) -> str:
-    """Numbers in a line, as a predicate names them."""
+    """Format numbers as a list with commas, for a predicate."""
     return ", ".join(f"{number:g}" for number in numbers)
 
 
 def paired_points(pairs: Iterable[tuple[str, BySeed, BySeed]], seeds: int) -> list[Point] | None:
-    """First − second on paired seeds, a point for each named pair; None if there is none or a seed's row is missing."""
+    """Make one point of first − second per named pair, on paired seeds; None without pairs or if a seed is missing."""
     points = []
     for where, first, second in pairs:
         if len(first) < seeds or first.keys() != second.keys():

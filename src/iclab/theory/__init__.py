@@ -1,1 +1,1 @@
-"""What the theorems predict and ask for. Nothing here knows how anything is measured."""
+"""Predictions and conditions of the theorems, independent of any measurement."""

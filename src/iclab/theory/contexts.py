@@ -1,4 +1,4 @@
-"""What a prompt of T can say at all: whether any of its examples shows the query's pattern."""
+"""How often a prompt of paper T has an example with the query's pattern."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ def lacking(fraction: float, length: float) -> float:
 
 
 def guessed(fraction: float, length: float) -> float:
-    """Return the error of whoever looks for the query's pattern alone: where it is absent, half of the guesses.
+    """Return the error of a learner that uses only examples with the query's pattern and guesses if there are none.
 
     >>> round(guessed(0.8, 5), 4)
     0.0389
@@ -26,7 +26,7 @@ def guessed(fraction: float, length: float) -> float:
 
 
 def length_for(fraction: float, share: float) -> float:
-    """Return the length at which only this share of prompts lacks the query's pattern.
+    """Return the length at which this share of prompts has no example with the query's pattern.
 
     >>> round(lacking(0.8, 1) ** length_for(0.8, 0.02), 9)
     0.02

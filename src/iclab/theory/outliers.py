@@ -1,4 +1,4 @@
-"""How many outliers a model can bear: M Theorems 2 and 4, and what no model can bear."""
+"""How many outliers a model tolerates (M Theorems 2 and 4), and how often no model can succeed."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from __future__ import annotations
 def mamba_outlier_bound(train_fraction: float, train_length: int, test_length: int) -> float:
     """Return the outlier fraction below which Theorem 2 (c) promises success: α < min(1, p_a l_tr / l_ts).
 
-    It is a sufficient condition: beyond it the theorem is silent.
+    The condition is sufficient; above it, the theorem says nothing.
 
     >>> mamba_outlier_bound(0.6, 20, 20)
     0.6
@@ -20,11 +20,11 @@ def linear_outlier_bound() -> float:
 
 
 def all_outliers(fraction: float, length: int, exact: bool = False) -> float:
-    """Return the probability that every example of a prompt is an outlier: α^l when each is one independently.
+    """Return the probability that every example of a prompt is an outlier: α^l if outliers are independent.
 
-    Such a prompt says nothing about its task to one who does not know the label rule. Whoever believes its labels errs
-    on all of them when they are flipped; whoever guesses errs on half. With an exact count this never happens (but for
-    α = 1).
+    Such a prompt says nothing about its task to a learner that does not know the label rule. A learner that trusts
+    flipped labels is then always wrong; a learner that guesses is wrong half of the time. With an exact count this
+    never happens, except for α = 1.
 
     >>> round(all_outliers(0.8, 20), 4)
     0.0115
