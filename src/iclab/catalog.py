@@ -1,4 +1,4 @@
-"""Every experiment there is, by id: those of the papers and those beyond them."""
+"""The catalog of all experiments by id: those of the papers and those beyond them."""
 
 from __future__ import annotations
 
@@ -11,22 +11,22 @@ from iclab.config import InputError
 from iclab.study.experiment import Experiment
 
 ROOMS = ("iclab.papers", "iclab.beyond")
-"""Packages whose modules are searched for experiments."""
+"""Packages that are searched for experiments."""
 
 
 @cache
 def experiments() -> dict[str, Experiment[Any]]:
-    """Return one instance of every experiment, sorted by id."""
+    """Return one instance of every experiment by id, in order."""
     for room in ROOMS:
         package = importlib.import_module(room)
         for module in pkgutil.walk_packages(package.__path__, prefix=f"{room}."):
             importlib.import_module(module.name)
-    found = [kind() for kind in _subclasses(Experiment) if hasattr(kind, "id")]  # shared base classes have no id
+    found = [kind() for kind in _subclasses(Experiment) if hasattr(kind, "id")]  # base classes have none
     return {experiment.id: experiment for experiment in sorted(found, key=lambda e: e.id)}
 
 
 def find(id_: str) -> Experiment[Any]:
-    """Return one experiment; upper and lower case do not matter."""
+    """Return one experiment by id, whose case does not matter."""
     known = experiments()
     for name, experiment in known.items():
         if name.lower() == id_.lower():

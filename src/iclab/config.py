@@ -1,7 +1,7 @@
-"""Descriptions: frozen, validated statements of what to do, from which a stable hash is made.
+"""Descriptions: frozen, validated objects with a stable hash.
 
-Everything a user can ask for (patterns, prompts, a recipe, a cell of work) is a `Config`. Unknown keys are
-refused, so that a misspelt setting never runs silently with its default.
+Everything a user can ask for (patterns, prompts, a recipe, a cell of work) is a `Config`. Unknown keys are refused,
+so that a misspelt setting never runs with its default.
 """
 
 from __future__ import annotations
@@ -23,22 +23,22 @@ from pydantic_core import CoreSchema, core_schema
 
 
 class InputError(ValueError):
-    """Something a person asked for cannot be done; the message is one line that says what is allowed."""
+    """A request that cannot be met; the message is one line that says what is allowed."""
 
 
 def check_whole(**sizes: Any) -> None:
-    """Refuse sizes that are not whole numbers of at least 1."""
+    """Raise `InputError` unless every size is a whole number of at least 1."""
     for name, size in sizes.items():
         if not isinstance(size, int) or isinstance(size, bool) or size < 1:
             raise InputError(f"{name} = {size!r}: must be a whole number of at least 1")
 
 
 class OutsideTheoremWarning(UserWarning):
-    """What was asked for can be done, but no theorem of the papers speaks of it."""
+    """A request that can be met but that no theorem of the papers covers."""
 
 
 class Config(BaseModel):
-    """A frozen pydantic model that refuses unknown keys and values that are not finite."""
+    """A frozen pydantic model that refuses unknown keys and infinite or NaN values."""
 
     model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False, validate_default=True)
 
@@ -50,7 +50,7 @@ class Config(BaseModel):
                 near = difflib.get_close_matches(name, fields, n=3, cutoff=0.5)
                 hint = f"did you mean {' or '.join(near)}?" if near else f"known are {', '.join(fields)}"
                 raise InputError(f"{name}: unknown key; {hint}")
-        values = {name: getattr(self, name) for name in fields}  # cached properties are left behind
+        values = {name: getattr(self, name) for name in fields}  # without cached properties
         return type(self)(**values | changes)
 
     def digest(self, **versions: int) -> str:
@@ -69,7 +69,7 @@ class Config(BaseModel):
 
 
 class Code:
-    """A user's function or class, known by import path and by a hash of its source.
+    """A user's function or class, identified by its import path and a hash of its source.
 
     >>> Code.of("math:sqrt").load()(9.0)
     3.0
@@ -84,9 +84,9 @@ class Code:
 
     @classmethod
     def of(cls, value: str | Callable[..., Any]) -> Code:
-        """Make a reference from ``"package.module:name"`` or from the object itself."""
+        """Return a reference to an object, given as ``"package.module:name"`` or itself."""
         if not isinstance(value, str):
-            kind = value if hasattr(value, "__qualname__") else type(value)  # a partial, or an object one can call
+            kind = value if hasattr(value, "__qualname__") else type(value)  # a partial, or a callable object
             name = kind.__qualname__ if kind is value else f"<{kind.__qualname__}>"
             return cls(f"{kind.__module__}:{name}", _source_hash(value), value)
         obj = _import(value)
@@ -96,15 +96,15 @@ class Code:
 
     @property
     def importable(self) -> bool:
-        """Whether another process can find this object by its path."""
+        """Whether another process can import the object by its path."""
         return "<" not in self.path and not self.path.startswith("__main__:")
 
     def load(self) -> Any:
-        """Return the object, importing it if this reference came from a file."""
+        """Return the object, and import it if this reference was read from a file."""
         if self._object is None:
             found = _import(self.path)
             if _source_hash(found) != self.source:
-                raise InputError(f"{self.path}: its source has changed since this was made")
+                raise InputError(f"{self.path}: its source has changed since this file was written")
             self._object = found
         return self._object
 
@@ -139,7 +139,7 @@ class Code:
 
 def _import(path: str) -> Any:
     module_name, _, name = path.partition(":")
-    if "" not in sys.path:  # as `python -m` does: a user's module in the working directory is found
+    if "" not in sys.path:  # as with `python -m`, so that modules in the working directory are found
         sys.path.insert(0, "")
     try:
         target = importlib.import_module(module_name)
@@ -152,9 +152,9 @@ def _import(path: str) -> Any:
 
 
 def _source_hash(obj: Any) -> str:
-    """Hash the whole module that defines the object and the user's modules it imports, so that a changed helper counts.
+    """Hash the module that defines the object, and the user's modules it imports, so that changed helpers count.
 
-    An object without a name of its own (a lambda, a closure) is hashed too: a module may define many.
+    A lambda or closure is also hashed itself, because a module may define many of the same name.
     """
     try:
         text = _with_imports(Path(inspect.getsourcefile(obj) or ""), set())
@@ -167,11 +167,11 @@ def _source_hash(obj: Any) -> str:
 
 
 def _with_imports(path: Path, seen: set[Path]) -> str:
-    """Return a file's text and that of every module it imports, but for installed packages and Python's own."""
+    """Return the text of a file and of all modules it imports, except installed packages and the standard library."""
     text = path.read_text("utf-8")
     seen.add(path)
     names: set[str] = set()
-    for node in ast.parse(text).body:  # imported whenever the file is, so the same in every process
+    for node in ast.parse(text).body:  # top level only: imported in every process
         if isinstance(node, ast.Import):
             names |= {alias.name for alias in node.names}
         elif isinstance(node, ast.ImportFrom) and node.module and not node.level:
@@ -186,8 +186,8 @@ def _with_imports(path: Path, seen: set[Path]) -> str:
 
 
 def _fingerprint(obj: Any, above: tuple[Any, ...] = ()) -> str:
-    """Describe an object by what it does, in words that are the same in every process as far as can be."""
-    if any(obj is other for other in above):  # a class that its own method refers to
+    """Describe what an object does, in a text that is the same in every process as far as possible."""
+    if any(obj is other for other in above):  # a class that refers to itself
         return "itself"
 
     def inner(part: Any) -> str:
@@ -212,10 +212,10 @@ def _fingerprint(obj: Any, above: tuple[Any, ...] = ()) -> str:
 
 
 def explain(error: ValidationError) -> str:
-    """Turn pydantic's report into one line: field, value, what is allowed."""
+    """Turn a pydantic error into one line with the field, its value and what is allowed."""
     lines = []
     for item in error.errors():
-        # Names of union members and validators are pydantic's, not the user's: keep real field names and indices.
+        # Keep field names and indices; names of union members and validators are internal to pydantic.
         parts = [str(p) for p in item["loc"]]
         named = [p for p in parts if p.isdigit() or (p.isidentifier() and not p[:1].isupper())]
         field = ".".join(named)
@@ -223,10 +223,10 @@ def explain(error: ValidationError) -> str:
         if item["type"] == "extra_forbidden":
             lines.append(f"{'.'.join([*(p for p in parts[:-1] if p in named), parts[-1]])}: unknown key")
         elif item["type"] == "value_error" and "=" in message.split(":")[0]:
-            lines.append(message)  # the validator already named the field and its value
+            lines.append(message)  # the message already names the field and its value
         else:
             value = item["input"]
             shown = "" if isinstance(value, (dict, BaseModel)) else f" = {value!r}"
-            said = message[:1].lower() + message[1:]
-            lines.append(f"{field}{shown}: {said}" if field or shown else said)
+            reason = message[:1].lower() + message[1:]
+            lines.append(f"{field}{shown}: {reason}" if field or shown else reason)
     return "; ".join(dict.fromkeys(lines))

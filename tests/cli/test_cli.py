@@ -16,6 +16,10 @@ import pytest
 
 import iclab
 from iclab.catalog import experiments, find
+from iclab.cli.parser import MODELS as NAMED_MODELS
+from iclab.cli.parser import PROBES as NAMED_PROBES
+from iclab.models import MODELS
+from iclab.probes import PROBES
 from iclab.study.settings import Chosen
 
 Cli = Callable[..., Any]
@@ -44,8 +48,14 @@ def test_help_does_not_wait_for_torch():
     assert (done.returncode, done.stderr) == (0, "")
 
 
-def test_python_m_iclab():
-    done = subprocess.run([sys.executable, "-m", "iclab", "--version"], capture_output=True, text=True, check=False)
+def test_help_names_every_built_in_model_and_probe():
+    assert NAMED_MODELS.split(", ") == list(MODELS)
+    assert NAMED_PROBES.split(", ") == list(PROBES)
+
+
+@pytest.mark.parametrize("module", ["iclab", "iclab.cli"])
+def test_python_m(module: str):
+    done = subprocess.run([sys.executable, "-m", module, "--version"], capture_output=True, text=True, check=False)
     assert (done.returncode, done.stdout) == (0, f"iclab {iclab.__version__}\n")
 
 
@@ -120,7 +130,7 @@ def test_figure_rows_and_verdicts_are_written(figure_run: Any):
     said = figure_run.said.json
     (folder,) = figure_run.out.iterdir()
     assert re.fullmatch(r"M-fig2-[0-9a-f]{6}", folder.name)  # settings of one's own have a folder of their own
-    assert (folder / "M-fig2.svg").read_text().lstrip().startswith("<?xml")
+    assert (folder / "M-fig2.svg").read_text().lstrip().startswith("<svg")
     assert (folder / "M-fig2.png").read_bytes().startswith(b"\x89PNG")
     assert said["figure"] == str(folder / "M-fig2.png")
     assert json.loads((folder / "claims.json").read_text())["claims"] == said["claims"]
@@ -130,6 +140,19 @@ def test_figure_rows_and_verdicts_are_written(figure_run: Any):
 
 def test_progress_is_on_standard_error(figure_run: Any):
     assert figure_run.said.err.splitlines()[-1].startswith("M-fig2: 14 of 14 cells in ")
+
+
+@pytest.mark.parametrize("command", ["run", "show"])
+def test_conditions_are_built_once_per_edition(
+    command: str, cli: Cli, figure_run: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    figure, calls = type(find("M-fig2")), []
+    build = figure.conditions
+    monkeypatch.setattr(figure, "conditions", lambda self, settings: calls.append(settings) or build(self, settings))
+    workers = ("--workers", 1) if command == "run" else ()
+    said = cli(command, *figure_run.words, *workers, "--store", figure_run.store, "--out", tmp_path)
+    assert said.code == 0
+    assert len(calls) == 1
 
 
 def test_run_again_computes_nothing(cli: Cli, figure_run: Any, tmp_path: Path, contents: Callable[[Path], Any]):
@@ -169,7 +192,7 @@ def test_diverged_seeds_have_no_error(cli: Cli, figure_run: Any, tmp_path: Path)
 
 
 @pytest.mark.parametrize("error", [0.0, 0.3, None], ids=["no error", "errors everywhere", "all diverged"])
-def test_the_figure_can_be_laid_out_whatever_was_measured(error: float | None, tmp_path: Path):
+def test_the_figure_can_be_laid_out_whatever_was_measured(error: float | None):
     figure = find("M-fig2")
     settings = figure.settings(seeds=2, outlier_fractions=[0.0, 0.6])
     rows = [
@@ -177,7 +200,7 @@ def test_the_figure_can_be_laid_out_whatever_was_measured(error: float | None, t
         for condition in figure.conditions(settings)
         for seed in (0, 1)
     ]
-    figure.draw(rows, settings).savefig(tmp_path / "figure.png")  # a layout that fails is a warning, hence an error
+    assert figure.chart(rows, settings).files()["png"].startswith(b"\x89PNG")
 
 
 def test_one_entry_of_a_table_can_be_set(cli: Cli, tmp_path: Path):
@@ -268,8 +291,9 @@ def test_reproduce_runs_every_experiment(
         outlier_fractions: Annotated[tuple[float, ...], Chosen("tiny")] = (0.0, 0.6)
         yardsticks: Annotated[bool, Chosen("tiny")] = False
 
+    catalog = {"M-fig2": find("M-fig2")}
     monkeypatch.setattr(figure, "settings", Tiny)
-    monkeypatch.setattr("iclab.catalog.experiments", lambda: {"M-fig2": find("M-fig2")})
+    monkeypatch.setattr("iclab.catalog.experiments", lambda: catalog)
     before = contents(figure_run.store)
     words = ("--seeds", 2, "--workers", 1, "--store", figure_run.store, "--out", tmp_path)
     said = cli("reproduce", "--quick", *words, "--json")

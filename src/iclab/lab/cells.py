@@ -1,6 +1,6 @@
-"""The two kinds of cell. A cell is a unit of work: described completely, done once, kept under its hash.
+"""The two kinds of cell. A cell is a unit of work: fully described, computed once, stored under its hash.
 
-Training and measuring are different cells, so that a new grid of tests retrains nothing and figures share models.
+Training and measuring are separate cells, so that new tests retrain nothing and figures share trained models.
 """
 
 from __future__ import annotations
@@ -18,11 +18,11 @@ from iclab.prompts import Prompts
 
 
 class TrainingCell(Config):
-    """A training of one group of seeds."""
+    """The training of one group of seeds."""
 
     training: Training
     group: Annotated[int, Field(ge=0, lt=2**32 // Architecture.group_size)] = 0
-    """Seeds are trained in fixed groups, such as 8g … 8g + 7, so that none depends on which others were asked for."""
+    """Seeds are trained in fixed groups, such as 8g … 8g + 7, so that no result depends on which seeds you ask for."""
 
     @property
     def seeds(self) -> tuple[int, ...]:
@@ -32,7 +32,7 @@ class TrainingCell(Config):
 
     @classmethod
     def groups(cls, training: Training, seeds: int) -> list[TrainingCell]:
-        """Return the cells that hold seeds 0 … seeds − 1."""
+        """Return the cells that train seeds 0 … seeds − 1."""
         size = training.model.architecture.group_size
         return [cls(training=training, group=group) for group in range(-(-seeds // size))]
 
@@ -43,28 +43,28 @@ class TrainingCell(Config):
 
     @property
     def work(self) -> int:
-        """How many prompts it takes."""
+        """The number of prompts to process."""
         return self.training.recipe.steps * self.training.recipe.batch_size * len(self.seeds)
 
 
 class MeasurementCell(Config):
-    """A probe of one group's weights, after some step, on test prompts."""
+    """A probe of one group of seeds, after some step, on test prompts."""
 
     training: TrainingCell
     probe: str
     prompts: Prompts
     count: Annotated[int, Field(ge=1)] = 10_000
-    """Test prompts for each seed."""
+    """Test prompts per seed."""
     at: Annotated[int | None, Field(ge=0)] = None
-    """After which step; by default the last."""
+    """The step whose weights are measured; by default the last."""
     draw: Annotated[int, Field(ge=0, lt=2**32)] = 0
-    """Another number gives other test prompts."""
+    """Changes the test prompts."""
     pruning: Pruning | None = None
-    """Neurons taken out before."""
+    """Neurons to remove before measuring."""
 
     @model_validator(mode="after")
     def _known(self) -> MeasurementCell:
-        if self.at is None:  # settled here, so that the hash knows the step
+        if self.at is None:  # filled in here, so that the hash includes the step
             object.__setattr__(self, "at", self.training.training.recipe.steps)
         if obstacle := measuring_obstacle(self.training.training, self.probe, self.pruning, self.count):
             raise ValueError(obstacle)
@@ -85,7 +85,7 @@ class MeasurementCell(Config):
 
     @property
     def work(self) -> int:
-        """How many prompts it takes."""
+        """The number of prompts to process."""
         return self.count * len(self.training.seeds)
 
 
@@ -93,7 +93,7 @@ Cell = TrainingCell | MeasurementCell
 
 
 def unshippable(value: object) -> list[Code]:
-    """Find users' code in a description that another process, or a later day, could not import."""
+    """Return the user's functions and classes in a description that another process could not import."""
     if isinstance(value, Code):
         return [] if value.importable else [value]
     if isinstance(value, Config):

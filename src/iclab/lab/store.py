@@ -1,12 +1,13 @@
-"""The store: one immutable entry a cell, in plain files.
+"""The store: one immutable entry per cell, in plain files.
 
     STORE/store.json                    what this directory is
     STORE/training/HASH/                entry.json, weights.safetensors
     STORE/measurement/HASH/             entry.json, rows.parquet
+    STORE/costs.json                    how long cells took, for the next estimate
     STORE/.partial/                     entries being written
 
-An entry is written under a temporary name and renamed when it is complete, so a reader never sees half of one,
-whatever happens to the writer. ``entry.json`` holds the cell's description and a checksum of the data.
+An entry is written under a temporary name and renamed when it is complete, so that a reader never sees half an entry,
+even if the writer dies. ``entry.json`` holds the description of the cell and a checksum of the data.
 """
 
 from __future__ import annotations
@@ -23,8 +24,6 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-import pyarrow as pa
-import pyarrow.parquet as pq
 import torch
 
 from iclab._version import __version__
@@ -39,7 +38,7 @@ FORMAT = 1
 class Store:
     """A directory of finished cells.
 
-    Reading an empty or missing store is fine; `open_for_writing` makes it.
+    A missing directory reads as an empty store; `open_for_writing` creates it.
     """
 
     def __init__(self, path: Path | str) -> None:
@@ -55,10 +54,10 @@ class Store:
             if found != FORMAT:
                 raise InputError(f"store = {self.path}: has format {found!r}; this version reads format {FORMAT}")
         elif self.path.exists() and any(not item.name.startswith(".") for item in self.path.iterdir()):
-            raise InputError(f"store = {self.path}: is not empty and not a store; name a new or empty directory")
+            raise InputError(f"store = {self.path}: is not empty and not a store; choose a new or empty directory")
 
     def open_for_writing(self) -> Store:
-        """Make the directory if need be, check that it can be written, and clear away what dead writers left."""
+        """Create the directory if needed, check that it can be written, and remove what dead writers left."""
         try:
             self._partial.mkdir(parents=True, exist_ok=True)
             with tempfile.TemporaryFile(dir=self._partial):
@@ -81,29 +80,35 @@ class Store:
         return self.path / ".partial"
 
     def entry(self, cell: Cell) -> Path:
-        """Return the directory of a cell, whether or not it exists."""
+        """Return the directory of a cell, which need not exist."""
         return self.path / ("training" if isinstance(cell, TrainingCell) else "measurement") / cell.hash
 
     def has(self, cell: Cell) -> bool:
-        """Whether the cell is finished."""
+        """Return whether the cell is finished."""
         return self.entry(cell).is_dir()
 
     def save_training(self, cell: TrainingCell, trained: Trained, seconds: float) -> None:
-        """Keep a finished training."""
+        """Store a finished training."""
         self._write(cell, "weights.safetensors", trained.save, seconds)
 
     def load_training(self, cell: TrainingCell) -> Trained:
-        """Read a finished training."""
+        """Load a finished training."""
         return Trained.load(self._checked(cell, "weights.safetensors"), cell.training)
 
     def save_rows(self, cell: MeasurementCell, rows: list[Row], seconds: float) -> None:
-        """Keep a finished measurement."""
+        """Store a finished measurement."""
+        import pyarrow as pa  # imported late: what reads no rows need not wait for it
+        import pyarrow.parquet as pq
+
         columns = list(dict.fromkeys(name for row in rows for name in row))
         table = pa.table({name: [row.get(name) for row in rows] for name in columns})
         self._write(cell, "rows.parquet", lambda path: pq.write_table(table, path), seconds)
 
     def load_rows(self, cell: MeasurementCell) -> list[Row]:
-        """Read a finished measurement."""
+        """Load a finished measurement."""
+        import pyarrow as pa
+        import pyarrow.parquet as pq
+
         path = self._checked(cell, "rows.parquet")
         try:
             return pq.read_table(path).to_pylist()
@@ -111,7 +116,7 @@ class Store:
             raise InputError(f"{path}: cannot be read ({error})") from None
 
     def seconds(self, cell: Cell) -> float:
-        """How long the cell took when it was computed."""
+        """Return how long the cell took."""
         return self.about(cell)["seconds"]
 
     def _write(self, cell: Cell, name: str, write: Callable[[Path], object], seconds: float) -> None:
@@ -143,7 +148,7 @@ class Store:
                     _sync(final)
                     _sync(final.parent)
                 except OSError:
-                    if not final.is_dir():  # else another run finished the same cell first: its entry stands
+                    if not final.is_dir():  # else another run finished the same cell first, and its entry stays
                         raise
             finally:
                 shutil.rmtree(temporary, ignore_errors=True)
@@ -151,7 +156,7 @@ class Store:
             raise InputError(f"store = {self.path}: cannot be written ({error.strerror})") from None
 
     def about(self, cell: Cell) -> dict[str, Any]:
-        """When the cell was finished, how long it took, by what it was made, and checksums of its data."""
+        """Return when the cell was finished, how long it took, which software made it, and checksums of its data."""
         path = self.entry(cell) / "entry.json"
         try:
             about = json.loads(path.read_text("utf-8"))
@@ -174,7 +179,7 @@ class Store:
 
 
 def _sync(folder: Path) -> None:
-    """Let a rename reach the disk."""
+    """Flush a rename to disk."""
     handle = os.open(folder, os.O_RDONLY)
     try:
         os.fsync(handle)
@@ -191,7 +196,7 @@ def _writer() -> str:
 
 
 def _writer_lives(name: str) -> bool:
-    """Whether the writer of an unfinished entry may still be at it; those of other machines are left alone."""
+    """Return whether the writer of an unfinished entry may still run; on other machines nobody can tell."""
     host, _, rest = name.partition("-")
     pid = rest.partition("-")[0]
     if host != _writer().partition("-")[0] or not pid.isdigit():

@@ -7,18 +7,19 @@ import json
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import pyarrow as pa
-import pyarrow.parquet as pq
-
 from iclab.config import InputError
 from iclab.probes import Row
 
 if TYPE_CHECKING:
+    import pyarrow as pa
+
     from iclab.study.outcome import Outcome
 
 
 def write(outcome: Outcome, out: Path) -> Path:
     """Write all files of an outcome into its folder below ``out``; return the picture to open."""
+    import pyarrow.parquet as pq  # imported late: what writes no files need not wait for it
+
     folder, id_ = out / outcome.folder, outcome.experiment.id
     about = {"settings": outcome.settings.model_dump(mode="json"), "claims": outcome.claims}
     try:
@@ -36,6 +37,8 @@ def write(outcome: Outcome, out: Path) -> Path:
 
 def _arrow(rows: list[Row]) -> pa.Table:
     """Return rows as a table; a column of mixed types becomes text."""
+    import pyarrow as pa
+
     columns = {}
     for name in dict.fromkeys(name for row in rows for name in row):
         values = [row.get(name) for row in rows]
