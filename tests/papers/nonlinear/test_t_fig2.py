@@ -88,3 +88,17 @@ def test_weights_are_kept_from_the_start_to_the_end(watched):
     steps = SETTINGS.replace(watched=watched).kept_steps()
     assert (steps[0], steps[-1], len(steps)) == (0, 600, watched + 1)
     assert SETTINGS.replace(watched=watched).training().recipe.kept == steps
+
+
+def test_neurons_are_dots_and_the_first_of_seed_0_have_paths():
+    ends = [{**neuron(seed, i, 1.0, 10.0 * i, 5.0), "feature_length": 1.0, "label_length": 0.5}
+            for seed in range(2) for i in range(3)]  # fmt: skip
+    starts = [{**row, "step": 0, "feature_angle": 90.0} for row in ends]
+    panel = FIGURE.chart(starts + ends, SETTINGS.replace(shown=2)).panels[2]
+    found = {}
+    for layer in panel.spec(100)["layer"]:
+        kind = (layer["mark"]["type"], layer["mark"].get("opacity"))
+        found[kind] = [(v["x"], v["y"]) for v in layer["data"]["values"]]
+    assert found["line", None] == [(90.0, 1.0), (0.0, 1.0), (90.0, 1.0), (10.0, 1.0)]
+    assert len(found["point", 0.3]) == 6
+    assert found["point", 1] == [(0.0, 1.0), (10.0, 1.0)]

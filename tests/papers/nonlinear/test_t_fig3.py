@@ -142,3 +142,19 @@ def test_diverged_seeds_are_counted_all_of_them():
     found = every_below(seed_points(rows, 4), 0.01)
     assert (found.verdict, found.where) == ("undecided", "seed 2; 2 diverged")
     assert seed_points(rows, 5) is None
+
+
+def test_each_model_has_a_row_of_panels_and_colours_mean_the_same_in_all():
+    columns = {"tasks": "ring:1", "probe": "error", "panel": "length", "seed": 0, "sum": None, "diverged": False}
+    rows = [
+        {**columns, "model": model, "domain": "in", "fraction": fraction, "length": length, "error": 0.1}
+        for model in ("softmax-mlp", "gpt2")
+        for fraction in (0.4, 0.8)
+        for length in (5, 20)
+    ]
+    figure = FIGURE.chart(rows, SETTINGS.replace(models=("softmax-mlp", "gpt2")))
+    assert [panel.title.split(",")[0] for panel in figure.panels] == ["softmax + MLP"] * 3 + ["GPT-2"] * 3
+    above, below = figure.panels[1], figure.panels[4]
+    assert above.series == below.series
+    assert [series.name for series in figure.legend] == ["α' = 0.4", "α' = 0.8", "pattern absent: a guess"]
+    assert figure.panels[0].y.scale == "symlog"

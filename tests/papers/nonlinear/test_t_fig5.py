@@ -52,6 +52,22 @@ def verdicts(changes=None, small=2):
     return {claim.id.removeprefix("T-fig5."): claim.verdict(rows)["verdict"] for claim in FIGURE.claims(SETTINGS)}
 
 
+def neurons(seeds, count):
+    return [
+        {"probe": "neurons", "step": 600, "seed": seed, "diverged": False, "length": i + 1.0, "hidden_length": 1.0}
+        for seed in range(seeds) for i in range(count)
+    ]  # fmt: skip
+
+
+def test_neurons_stand_in_order_behind_the_errors():
+    first, second, third = FIGURE.chart(neurons(2, 4)[::-1], SETTINGS).panels
+    bars = first.spec(100)["layer"][0]["layer"][0]["data"]["values"]
+    assert [(bar["x"], bar["x2"], bar["y"]) for bar in bars] == [(i / 4, (i + 1) / 4, i + 1.0) for i in range(4)]
+    assert second.behind is third.behind is None
+    lost = [row | {"diverged": True, "length": None} for row in neurons(2, 1)]
+    assert FIGURE.chart(lost, SETTINGS).panels[0].behind is None
+
+
 def test_a_figure_like_the_papers_holds():
     assert set(verdicts().values()) == {"holds"}
 

@@ -56,3 +56,18 @@ def test_short_prompts_train_apart_and_everything_is_tested_on_unseen_tasks():
         assert condition.cell.prompts.context_length == (columns["length"] if columns["test"] == "own" else 40)
         assert not set(map(tuple, condition.cell.prompts.pairs)) & set(map(tuple, training.prompts.pairs))
     assert len({c.cell.training.hash for c in found}) == 4 * 4
+
+
+def test_lines_run_through_the_iterations_needed():
+    rows = [
+        {"fraction": a, "length": 20, "test": "long", "step": step, "seed": 0, "error": 0.5 * 0.02 ** (step / 200 * a)}
+        for a in SETTINGS.fractions
+        for step in SETTINGS.kept_steps()
+    ]
+    figure = FIGURE.chart(rows, SETTINGS)
+    names = [series.name for series in figure.panels[0].series]
+    assert names == ["iterations needed", "linear in α^(−2/3)", "linear in 1/α"]
+    lines = [layer for layer in figure.panels[0].spec(100)["layer"] if layer["mark"]["type"] == "line"]
+    ends = [v["y"] for v in lines[0]["data"]["values"] if v["series"] == "linear in 1/α"]
+    assert (round(ends[0]), round(ends[-1])) == (800, 200)
+    assert [series.name for series in FIGURE.chart(rows[:1], SETTINGS).panels[0].series] == []

@@ -95,7 +95,7 @@ class NonlinearPaper(Settings):
         return Prompts(**values | changes)
 
     def out_of_domain(self, total: float, **changes: Any) -> Prompts:
-        """Return prompts of T §5: three mixtures of patterns with K'; the weights of the first sum to S1 = ``total``."""
+        """Return prompts of T §5: three mixtures of patterns with K'; weights of the first sum to S1 = ``total``."""
         if self.relevant < 6:
             raise InputError(f"relevant = {self.relevant}: the mixtures of T §5 need six patterns")
         spread = math.sqrt(max(0.0, LARGEST_SUM**2 - total**2))
@@ -152,8 +152,8 @@ class GPT2Paper(NonlinearPaper):
     # times that of training, no setting tried comes near the paper's 0.01.
     evidence = (
         f"{NonlinearPaper.evidence} Numbers of GPT-2 are the highest error of a seed on unseen tasks / the mean error "
-        "out of domain at S1 = 1.28, 8 seeds, 2,000 prompts, from the rows of T-fig3:gpt2 of `iclab run sensitivity`; as "
-        "chosen 0.0005 / 0.039, with 16 seeds 0.006 / 0.053. A * marks single trainings without dropout."
+        "out of domain at S1 = 1.28, 8 seeds, 2,000 prompts, from the rows of T-fig3:gpt2 of `iclab run sensitivity`; "
+        "as chosen 0.0005 / 0.039, with 16 seeds 0.006 / 0.053. A * marks single trainings without dropout."
     )
     gpt2_steps: Annotated[
         int,
