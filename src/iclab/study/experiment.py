@@ -58,9 +58,9 @@ class Experiment(ABC, Generic[S]):
     def claims(self, settings: S) -> list[Claim]:
         """Return the paper's claims, made precise."""
 
+    @abstractmethod
     def chart(self, rows: list[Row], settings: S) -> Figure:
         """Return the figure, made from rows alone."""
-        raise NotImplementedError
 
     @abstractmethod
     def table(self, rows: list[Row], settings: S) -> list[dict[str, Any]]:
