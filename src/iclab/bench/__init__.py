@@ -1,4 +1,4 @@
-"""``iclab bench``: how fast the engines train, beside the loops people write, all in one run on this machine."""
+"""``iclab bench``: training speed of the engines and of ordinary training loops, in one run on this machine."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ STEPS = SETTINGS.steps
 
 
 def best_of(times: int, run: Callable[[], float]) -> float:
-    """Return the shortest of several runs: the one that other work on the machine disturbed least."""
+    """Return the shortest time of several runs, the one least disturbed by other processes."""
     return min(run() for _ in range(times))
 
 
@@ -41,7 +41,7 @@ def seconds(
     steps: int = STEPS,
     threads: int = 1,
 ) -> float:
-    """Train and return how long it took."""
+    """Train and return the time in seconds."""
     training = _training(engine, model, prompts, batch, steps)
     started = time.perf_counter()
     train(training, tuple(range(seeds)), threads=threads)
@@ -54,7 +54,7 @@ def _training(engine: str, model: str, prompts: Prompts, batch: int, steps: int)
 
 
 def bench(threads: int | None = None, tell: Callable[[str], None] = lambda text: None) -> dict[str, Any]:
-    """Measure everything; the result is plain data."""
+    """Measure everything and return plain data."""
     threads = threads or os.cpu_count() or 1
     rows: list[dict[str, Any]] = []
 
@@ -73,7 +73,7 @@ def bench(threads: int | None = None, tell: Callable[[str], None] = lambda text:
 
     for model in ("mamba", "linear"):
         rate = SETTINGS.step_sizes[model]
-        seconds("fused", model=model, steps=2, seeds=1)  # compiled, or read from the cache
+        seconds("fused", model=model, steps=2, seeds=1)  # compile, or load from the cache
         for used in sorted({1, threads}):
             for draw in (True, False):
                 run = partial(_with_threads, used, partial(torch_loop, model, PROMPTS, BATCH, 200, rate, draw))
@@ -121,7 +121,7 @@ def _ratios(rows: list[dict[str, Any]], threads: int) -> dict[str, float | None]
         ours = rate("fused", model, threads=threads)
         alone = rate("fused", model, threads=1)
         for other in ("loop", "jax", "reference"):
-            theirs = rate(other, model)  # the best of its rows
+            theirs = rate(other, model)  # its best row
             ratios[f"fused_vs_{other}{suffix}"] = ours / theirs if ours and theirs else None
             ratios[f"fused_one_thread_vs_{other}{suffix}"] = alone / theirs if alone and theirs else None
         ratios[f"threads{suffix}"] = ours / alone if ours and alone else None
@@ -129,7 +129,7 @@ def _ratios(rows: list[dict[str, Any]], threads: int) -> dict[str, float | None]
 
 
 def growth(threads: int, tell: Callable[[str], None] = lambda text: None) -> dict[str, Any]:
-    """Measure how the fused engine's cost grows with each size; an exponent of 1 is linear, 0 is flat."""
+    """Measure how the time of the fused engine grows with each size: exponent 1 is linear, 0 is constant."""
 
     def with_length(l: int) -> Prompts:  # noqa: E741
         return PROMPTS.replace(context_length=l)

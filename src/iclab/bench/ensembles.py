@@ -1,4 +1,4 @@
-"""How fast the reference engine trains stacked seeds in processes, beside one seed after another in a loop."""
+"""Speed of the reference engine with stacked seeds in processes, compared with a loop over single seeds."""
 
 from __future__ import annotations
 
@@ -21,12 +21,12 @@ STEPS = 60
 
 
 class Case(NamedTuple):
-    """A model to time, and the forms of it that people write in a loop."""
+    """A model to time, and its forms for an ordinary training loop."""
 
     name: str
     training: Callable[[], Training]
     loops: dict[str, dict[str, Any]]
-    """Options by the loop's name."""
+    """Model options by name of the loop."""
 
 
 CASES = {
@@ -40,7 +40,7 @@ CASES = {
 
 
 def stacked(case: str, seeds: tuple[int, ...], steps: int | None = None) -> float:
-    """Train some seeds together, on one thread; return the seconds it took."""
+    """Train some seeds together on one thread; return the time in seconds."""
     training = CASES[case].training()
     training = training.replace(recipe=training.recipe.replace(steps=steps or STEPS, snapshots=()))
     started = time.perf_counter()
@@ -49,10 +49,10 @@ def stacked(case: str, seeds: tuple[int, ...], steps: int | None = None) -> floa
 
 
 def in_processes(case: str, seeds: int, processes: int, times: int) -> float:
-    """Share the seeds out to processes that have started already; return the seconds the last one took."""
+    """Distribute the seeds over running processes; return the time in seconds until all are done."""
     shares = [tuple(range(i, seeds, processes)) for i in range(processes)]
     with ProcessPoolExecutor(processes, multiprocessing.get_context("spawn")) as pool:
-        list(pool.map(partial(stacked, case, steps=2), shares))  # started and warm
+        list(pool.map(partial(stacked, case, steps=2), shares))  # start and warm up
         took = []
         for _ in range(times):
             started = time.perf_counter()
@@ -62,7 +62,7 @@ def in_processes(case: str, seeds: int, processes: int, times: int) -> float:
 
 
 def one_by_one(case: str, loop: str, threads: int, times: int) -> float:
-    """Train one seed in an ordinary loop; return the seconds it took."""
+    """Train one seed in an ordinary loop; return the time in seconds."""
     training = CASES[case].training()
     name, batch, rate = training.model.label, training.recipe.batch_size, training.recipe.step_size
     options = training.model.options | CASES[case].loops[loop]
@@ -75,7 +75,7 @@ def one_by_one(case: str, loop: str, threads: int, times: int) -> float:
 
 
 def stacking(threads: int, tell: Callable[[str], None] = lambda text: None, times: int = 2) -> dict[str, Any]:
-    """Measure all cases; every rate is prompts a second, drawing included."""
+    """Measure all cases, in prompts per second, with drawing included."""
     rows: list[dict[str, Any]] = []
     ratios: dict[str, float] = {}
     for case, (name, training, loops) in CASES.items():

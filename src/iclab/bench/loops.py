@@ -1,4 +1,4 @@
-"""What iclab is compared with: the training loops people write for this problem today.
+"""Ordinary training loops in PyTorch and JAX, to compare iclab with.
 
 Both draw prompts as dense vectors and train by automatic differentiation.
 """
@@ -25,9 +25,9 @@ def torch_loop(
     draw: bool = True,
     options: Mapping[str, Any] | None = None,
 ) -> float:
-    """Train one seed by an ordinary eager PyTorch loop; return the seconds it took.
+    """Train one seed in an ordinary eager PyTorch loop; return the time in seconds.
 
-    Without ``draw`` one batch is drawn beforehand and used again in every step.
+    Without ``draw``, one batch is drawn in advance and used in every step.
     """
     torch.manual_seed(0)
     patterns, length = prompts.patterns, prompts.context_length
@@ -48,7 +48,7 @@ def torch_loop(
             pattern[:, :-1] = torch.where(stray, shuffled.argmax(-1), pattern[:, :-1])
             y[:, :-1] = torch.where(stray, 1.0 - 2.0 * torch.randint(2, (batch, length)), y[:, :-1])
         x = mu[pattern] + kappa * nu[torch.randint(len(nu), (batch, length + 1))]
-        if len(v):  # M: some are corrupted
+        if len(v):  # M: some examples are corrupted
             outlier = torch.rand(batch, length) < prompts.outliers.fraction
             shift = prompts.outliers.scale * v[torch.randint(len(v), (batch, length))]
             x[:, :-1] += outlier.unsqueeze(-1) * shift
@@ -76,7 +76,7 @@ def torch_loop(
 
 
 def jax_loop(model: str, prompts: Prompts, batch: int, steps: int, rate: float, seeds: int) -> Callable[[], float]:
-    """Compile the same training in JAX, scanned over steps and mapped over seeds; return what runs and times it."""
+    """Compile the same training in JAX, scanned over steps and mapped over seeds; return a function that times it."""
     import jax
     import jax.numpy as jnp
 
@@ -102,7 +102,7 @@ def jax_loop(model: str, prompts: Prompts, batch: int, steps: int, rate: float, 
 
     def loss(weights: Any, x: Any, shown: Any, z: Any) -> Any:
         key, query, gate = weights
-        # The label's column of W_B counts too: tokens are (x; y), the query's y is 0.
+        # W_B also reads the label: tokens are (x; y), and the query's y is 0.
         tokens = jnp.concatenate([x, jnp.append(shown, jnp.zeros((batch, 1)), 1)[..., None]], -1)
         read = (tokens[:, -1] @ query.T) @ key
         scores = (tokens[:, :-1] @ read[..., None])[..., 0]
@@ -126,7 +126,7 @@ def jax_loop(model: str, prompts: Prompts, batch: int, steps: int, rate: float, 
 
     run = jax.jit(jax.vmap(train))
     keys = jax.random.split(jax.random.PRNGKey(0), seeds)
-    jax.block_until_ready(run(keys, vectors))  # compiled and warm
+    jax.block_until_ready(run(keys, vectors))  # compile and warm up
 
     def timed() -> float:
         started = time.perf_counter()

@@ -1,4 +1,4 @@
-"""Where the fused engine's time goes: each stage of a step by itself, in nanoseconds a prompt."""
+"""Time of each stage of a step of the fused engine, in nanoseconds per prompt."""
 
 from __future__ import annotations
 
@@ -49,7 +49,10 @@ def _step(w, t, frame, diagonal, n):  # type: ignore[no-untyped-def]
 
 
 def stages(training: Training) -> dict[str, float]:
-    """Time the stages; the backward pass is for a prompt inside the hinge, tables and gradients for a whole batch."""
+    """Time the stages.
+
+    The backward pass is for a prompt inside the hinge; tables and gradients are for a whole batch.
+    """
     state = SeedState(training, 0, training.prompts.patterns.basis(0))
     kind, length = gate_kind(training), training.prompts.context_length
     tables = (state.tables.products, state.tables.logits)

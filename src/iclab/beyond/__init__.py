@@ -1,1 +1,1 @@
-"""Experiments that no paper has."""
+"""Experiments that are in none of the papers."""

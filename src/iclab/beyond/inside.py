@@ -1,4 +1,4 @@
-"""inside: a few prompts, example by example, in a Mamba and a linear Transformer, before, during, after training."""
+"""inside: a few prompts, example by example, in Mamba and a linear Transformer, before, during and after training."""
 
 from __future__ import annotations
 
@@ -18,19 +18,19 @@ from iclab.study.settings import Chosen, Different, Disclosed
 
 OUTLIER = Series("outlier", INK, mark="cross", line=False, size=34.0)
 SEED = 0
-"""Whose prompts are shown."""
+"""The seed with the shown prompts."""
 SHARE = 0.1
-"""M Corollary 2: gates are close to 0 on outliers. Read as: outliers have less than this share of all weight."""
+"""M Corollary 2: gates are close to 0 on outliers. Read as: their share of all weight is below this."""
 
 
 class InsideSettings(MambaPaper):
-    """Which prompts, and when."""
+    """Settings of inside: prompts, models and training steps."""
 
     train_outlier_fraction: Annotated[float, Field(ge=0, le=1), Disclosed("p_a, M §4.1")] = 0.6
     outlier_fraction: Annotated[
         float,
         Field(ge=0, le=1),
-        Chosen("α of the prompts shown: more than half of the examples are outliers", grid=True),
+        Chosen("α of the shown prompts: more than half of the examples are outliers", grid=True),
     ] = 0.6
     outlier_labels: Annotated[
         Literal["random", "flip", "target"],
@@ -39,47 +39,48 @@ class InsideSettings(MambaPaper):
     models: Annotated[
         tuple[Literal["mamba", "linear"], ...], Field(min_length=1), Different, Disclosed("M §4.1", grid=True)
     ] = ("mamba", "linear")
-    test_prompts: Annotated[int, Field(ge=1, le=100), Chosen("prompts kept for each seed", grid=True)] = 12
-    shown: Annotated[int, Field(ge=1, le=100), Chosen("how many of them a reader can step through", grid=True)] = 6
+    test_prompts: Annotated[int, Field(ge=1, le=100), Chosen("stored prompts per seed", grid=True)] = 12
+    shown: Annotated[int, Field(ge=1, le=100), Chosen("the number of prompts on the page", grid=True)] = 6
     watched: Annotated[
         tuple[Annotated[int, Field(ge=0)], ...],
         Field(min_length=1),
         Different,
-        Chosen("steps after which weights are kept, closer together at first", grid=True),
+        Chosen("steps after which weights are stored, closer together at the start", grid=True),
     ] = (0, 5, 10, 20, 50, 100, 200, 500, 1000)
 
     def training(self, name: str) -> Training:
-        """The training of M-fig2, with weights kept on the way."""
+        """Return the training of M-fig2, with weights stored during training."""
         recipe = self.recipe(name).replace(snapshots=tuple(sorted(step for step in self.watched if step < self.steps)))
         prompts = self.train_prompts(self.train_outlier_fraction)
         return Training(model=self.model(name), prompts=prompts, recipe=recipe, engine=self.engine)
 
     @property
     def times(self) -> list[int]:
-        """The steps that are shown, the last one among them."""
+        """The shown steps, including the last one."""
         return sorted({step for step in self.watched if step < self.steps} | {self.steps})
 
 
 class Inside(Experiment[InsideSettings]):
-    """Prompts from the inside."""
+    """The votes of single examples."""
 
     id = "inside"
     title = "One prompt, example by example"
     paper = (
-        "A one-layer Mamba is linear attention, which picks examples that share the query's pattern, times a gate, "
-        "which silences outliers and fades with distance; a linear Transformer is the same without the gate (M (3))."
+        "A one-layer Mamba is linear attention times a gate (M (3)). Attention selects examples with the query's "
+        "pattern; the gate suppresses outliers and decays with distance. A linear Transformer is the same without the "
+        "gate."
     )
     reading = (
-        "The examples of a prompt in a row, the nearest to the query on the right. Each casts a vote for the label it "
-        "shows: its attention times its gate. The votes, added up, are the answer. Outliers show the wrong label: "
-        "look whether Mamba's gate leaves them a vote, and what they weigh in the linear Transformer, which has none."
+        "The examples of a prompt from left to right; the rightmost is nearest to the query. Each example votes for "
+        "the label it shows, with its attention times its gate. The sum of all votes is the answer. Outliers show the "
+        "wrong label: compare their votes in Mamba, which has a gate, and in the linear Transformer, which has none."
     )
     caption = "the first prompts of seed 0 after training"
     theorems = ("M-cor1", "M-cor2")
     settings = InsideSettings
 
     def conditions(self, settings: InsideSettings) -> list[Condition]:
-        """The same prompts at every kept step, for both models."""
+        """Return the same prompts at every stored step, for all models."""
         prompts = settings.test_prompts_with(
             labels=settings.outlier_labels, **settings.amount(settings.outlier_fraction)
         )
@@ -99,7 +100,7 @@ class Inside(Experiment[InsideSettings]):
         ]
 
     def claims(self, settings: InsideSettings) -> list[Claim]:
-        """The gate silences outliers; without one they count."""
+        """Claim that Mamba's gate suppresses outliers, and that they count in the linear Transformer."""
         shown = f"α = {settings.outlier_fraction:g}, labels {settings.outlier_labels}"
         rule = f"over all prompts of a seed, mean over seeds, {shown}"
         least = settings.outlier_fraction / 2
@@ -111,7 +112,7 @@ class Inside(Experiment[InsideSettings]):
         tests = {
             "mamba": Claim(
                 "inside.mamba.silenced",
-                "Mamba selects against outliers",
+                "Mamba suppresses outliers",
                 f"share of outliers in Σ |vote| < {SHARE} after training; {rule}",
                 judged(points("mamba"), every_below, SHARE),
                 models=("mamba",),
@@ -119,8 +120,8 @@ class Inside(Experiment[InsideSettings]):
             ),
             "linear": Claim(
                 "inside.linear.counted",
-                "the linear Transformer weighs outliers like others",
-                f"share of outliers in Σ |vote| > {least:g}, half of what they are, after training; {rule}",
+                "the linear Transformer weighs outliers like clean examples",
+                f"share of outliers in Σ |vote| > {least:g}, half of their share in the prompt, after training; {rule}",
                 judged(points("linear"), every_above, least),
                 models=("linear",),
                 ours=True,
@@ -129,7 +130,7 @@ class Inside(Experiment[InsideSettings]):
         return [tests[model] for model in settings.models]
 
     def table(self, rows: list[Row], settings: InsideSettings) -> list[dict[str, Any]]:
-        """A line a prompt and model."""
+        """Return one line per prompt and model."""
         lines = []
         found = _shown(rows)
         for prompt in range(min(settings.shown, settings.test_prompts)):
@@ -146,26 +147,26 @@ class Inside(Experiment[InsideSettings]):
                         "query's label": f"{tokens[0]['target']:+.0f}",
                         "outliers": sum(t["outlier"] for t in tokens),
                         "votes of clean examples": f"{votes[False]:+.3f}",
-                        "of outliers": f"{votes[True]:+.3f}",
+                        "votes of outliers": f"{votes[True]:+.3f}",
                         "answer": f"{tokens[0]['output']:+.3f}",
                         "is": "right" if right else "wrong",
                     }
                 )
         if not lines:
             lost = any(row["diverged"] for row in rows if row["seed"] == SEED and row["step"] == settings.steps)
-            names = ("model", "query's label", "outliers", "votes of clean examples", "of outliers", "answer")
+            names = ("model", "query's label", "outliers", "votes of clean examples", "votes of outliers", "answer")
             lines = [{"prompt": "–"} | dict.fromkeys(names, "–") | {"is": "diverged" if lost else "not run"}]
         return lines
 
     def chart(self, rows: list[Row], settings: InsideSettings) -> Figure:
-        """The first prompt after training: what each example adds to the answer."""
+        """Draw the vote of each example of the first prompt after training."""
         panels = []
         for model in settings.models:
             tokens = _shown(rows).get((model, settings.steps, 0), [])
             panel = Panel(
                 f"{name_of(model)}{_answered(tokens)}",
                 x=Axis(
-                    "example, the nearest to the query on the right",
+                    "example (rightmost: nearest to the query)",
                     domain=(0.5, settings.context_length + 0.5),
                     ticks=range(1, settings.context_length + 1),
                 ),
@@ -181,7 +182,7 @@ class Inside(Experiment[InsideSettings]):
         return Figure(panels, columns=1, width=680)
 
     def steps(self, rows: list[Row], settings: InsideSettings) -> dict[str, Any] | None:
-        """Everything about the shown prompts, for the page."""
+        """Return the shown prompts at every stored step, for the page."""
         found = _shown(rows)
         names = [m for m in settings.models if all((m, step, 0) in found for step in settings.times)]
         if not names:
@@ -202,7 +203,7 @@ class Inside(Experiment[InsideSettings]):
 
 
 def _shown(rows: list[Row]) -> dict[tuple[str, int, int], list[Row]]:
-    """The examples of the shown seed's prompts by model, step and prompt, the farthest first."""
+    """Return the examples of the shown seed by model, step and prompt, farthest from the query first."""
     found: dict[tuple[str, int, int], list[Row]] = {}
     for row in rows:
         if row["seed"] == SEED and not row["diverged"]:
@@ -223,7 +224,7 @@ def _answered(tokens: list[Row]) -> str:
 
 
 def _share(rows: list[Row], settings: InsideSettings, model: str) -> BySeed:
-    """Each seed's share of outliers in the sum of all |votes| after training; None where it diverged, or casts none."""
+    """Return the share of outliers in Σ |vote| after training, per seed; None if it diverged or has no votes."""
     found: BySeed = {}
     sums: dict[int, list[float]] = {}
     for row in rows:

@@ -1,7 +1,7 @@
 """sensitivity: do the claims depend on settings that no paper states?
 
-Each experiment is run again with one chosen setting changed (`Chosen.others`) and all others kept, and its own claims
-are judged on the new rows. This file knows nothing about those experiments: which ones to run is a setting.
+Each experiment runs again with one chosen setting changed (`Chosen.others`) and all others kept, and its claims are
+judged from the new rows. This file contains nothing specific to those experiments: a setting lists which ones to run.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from iclab.study.experiment import Condition, Experiment
 from iclab.study.settings import Chosen, Different, Settings
 
 SIGNS = {"fails": "×", "undecided": "·"}
-"""What a cell shows for readers who cannot tell its colour."""
+"""Signs in cells, for readers who cannot see the colours."""
 CELLS = {verdict: replace(shaded(verdict, colour), shade=1.0) for verdict, colour in VERDICTS.items()}
 
 AS_CHOSEN = "as chosen"
@@ -31,7 +31,7 @@ AS_CHOSEN = "as chosen"
 
 @dataclass(frozen=True)
 class Variant:
-    """An experiment with one setting changed, or with none: as chosen."""
+    """An experiment with one setting changed, or with none changed (as chosen)."""
 
     part: str
     edition: Edition
@@ -40,12 +40,12 @@ class Variant:
 
     @property
     def columns(self) -> dict[str, str]:
-        """The columns that name its rows."""
+        """The columns that identify its rows."""
         return {"experiment": self.part, "changed": self.changed, "to": self.to}
 
     @property
     def name(self) -> str:
-        """Its name on an axis."""
+        """The name on an axis."""
         return self.changed if self.changed == AS_CHOSEN else f"{self.changed} = {self.to}"
 
     @property
@@ -59,7 +59,7 @@ class Variant:
         return tuple(sorted({condition.cell.training.training.model.label for condition in self.conditions}))
 
     def complete(self, rows: list[Row]) -> bool:
-        """Return whether the rows have every seed of every condition."""
+        """Return whether the rows contain every seed of every condition."""
         wanted = {tuple(condition.columns.items()) for condition in self.conditions}
         there = set()
         for names in {tuple(name for name, _ in columns) for columns in wanted}:
@@ -67,13 +67,13 @@ class Variant:
         return all((*columns, seed) in there for columns in wanted for seed in range(self.edition.settings.seeds))
 
     def verdicts(self, rows: list[Row]) -> dict[str, str]:
-        """Judge the experiment's own claims on its rows, by id."""
+        """Judge the experiment's claims from its rows; return verdicts by claim id."""
         claims = self.edition.experiment.claims(self.edition.settings)
         return {claim.id: claim.judge(rows).verdict for claim in claims}
 
 
 class SensitivitySettings(Settings):
-    """Which experiments to run again."""
+    """Settings of sensitivity: which experiments to run again."""
 
     of: Annotated[
         tuple[str, ...],
@@ -84,7 +84,7 @@ class SensitivitySettings(Settings):
     less: Annotated[
         dict[str, dict[str, Any]],
         Chosen(
-            "changes to the quick edition: no yardsticks, no further models; GPT-2 trains in full",
+            "changes to the quick edition: no reference measurements, no extra models; GPT-2 trains in full",
             grid=True,
         ),
     ] = {
@@ -93,11 +93,11 @@ class SensitivitySettings(Settings):
         "T-fig3:softmax-mlp": {"more_tasks": ()},
         "T-fig3:gpt2": {"gpt2_steps": 1_600},
     }
-    seeds: Annotated[int, Field(ge=1), Chosen("one group: the question is which way a verdict falls", grid=True)] = 8
-    test_prompts: Annotated[int, Field(ge=1), Chosen("for each seed and condition", grid=True)] = 2_000
+    seeds: Annotated[int, Field(ge=1), Chosen("one group is enough to compare verdicts", grid=True)] = 8
+    test_prompts: Annotated[int, Field(ge=1), Chosen("per seed and condition", grid=True)] = 2_000
 
     def quick(self) -> SensitivitySettings:
-        """Return the quick edition: one experiment for each of the two larger papers, fewer prompts."""
+        """Return the quick edition: one experiment each for the two larger papers, fewer prompts."""
         fewer = tuple(part for part in self.of if part in ("M-fig2", "T-fig3:softmax-mlp")) or self.of
         return self.replace(of=fewer, seeds=min(self.seeds, 8), test_prompts=min(self.test_prompts, 1_000))
 
@@ -129,7 +129,7 @@ class SensitivitySettings(Settings):
 
 
 def _changed(usual: Variant) -> Iterator[Variant]:
-    """Change one setting at a time; leave out changes that touch no cell, such as those of a model that is not run."""
+    """Change one setting at a time; skip changes without effect, such as settings of a model that is not run."""
     experiment, settings = usual.edition.experiment, usual.edition.settings
     for name, mark in experiment.settings.provenance().items():
         if isinstance(mark, Chosen) and name not in settings.instead:
@@ -143,23 +143,23 @@ class Sensitivity(Experiment[SensitivitySettings]):
     """Verdicts for other values of the chosen settings."""
 
     id = "sensitivity"
-    title = "How much the claims depend on what the papers do not say"
+    title = "How much the claims depend on settings that the papers do not state"
     paper = (
-        "No paper asks this. Each leaves settings unstated (step size, batch, iterations, widths, norms, scales), and "
-        "a reader cannot know whether its claims need the ones that were used."
+        "No paper asks this. Each paper leaves settings unstated (step size, batch, iterations, widths, norms, "
+        "scales), so a reader cannot know whether its claims need the authors' values."
     )
     reading = (
-        "A column is one setting changed to another value, all others as iclab chose them; a row is a claim; the "
-        "colour is its verdict, with a cross where it fails and a dot where it is undecided. The first column is as "
-        "chosen. A row of one colour depends on none of these settings. Experiments are as in the quick edition, "
-        "but GPT-2 trains in full. A claim that this leaves out has no row, and a setting that changes nothing of "
-        "what is run no column."
+        "Each row is a claim. Each column changes one setting to another value and keeps all others as iclab chose "
+        "them; the first column changes nothing. The colour is the verdict, with a cross if the claim fails and a dot "
+        "if it is undecided. A row of one colour depends on none of these settings. Experiments run as in the quick "
+        "edition, but GPT-2 trains in full. Claims that this edition cannot judge have no row, and settings without "
+        "effect have no column."
     )
-    caption = "claims by verdict, and which verdicts differ from the ones as chosen"
+    caption = "number of claims by verdict; 'differs' lists verdicts that differ from those as chosen"
     settings = SensitivitySettings
 
     def conditions(self, settings: SensitivitySettings) -> list[Condition]:
-        """Every cell of every variant."""
+        """Return every cell of every variant."""
         return [
             Condition({**condition.columns, **variant.columns}, condition.cell)
             for variants in settings.variants.values()
@@ -168,19 +168,19 @@ class Sensitivity(Experiment[SensitivitySettings]):
         ]
 
     def claims(self, settings: SensitivitySettings) -> list[Claim]:
-        """Claim for each experiment that its verdicts stay."""
+        """Claim for each experiment that its verdicts stay the same."""
         return [
             Claim(
                 f"sensitivity.{part}",
                 f"the claims of {part} do not depend on settings that the paper does not state",
-                "with every other value of one such setting, no claim turns from holds to fails or back; the number is "
-                "how many do, and up to how many may, where some become undecided",
+                "no other value of one such setting turns a claim from holds to fails or back; the number is how many "
+                "claims turn, and the upper end of the interval adds claims that become undecided",
                 judged(partial(_turned, settings=settings, part=part), every_below, 0.5),
                 models=variant.models,
                 ours=True,
                 counts=True,
             )
-            for part, variant in settings.as_chosen.items()  # the variants are built when there are rows to judge
+            for part, variant in settings.as_chosen.items()  # variants are built only when there are rows to judge
         ]
 
     def table(self, rows: list[Row], settings: SensitivitySettings) -> list[dict[str, Any]]:
@@ -196,7 +196,7 @@ class Sensitivity(Experiment[SensitivitySettings]):
         return lines
 
     def chart(self, rows: list[Row], settings: SensitivitySettings) -> Figure:
-        """One heat map per experiment: claims down, changed settings across."""
+        """Draw one heat map per experiment: one row per claim, one column per changed setting."""
         panels = []
         for part, variants in settings.variants.items():
             verdicts = _verdicts(rows, variants)
@@ -224,7 +224,7 @@ def _by_variant(rows: list[Row], variants: list[Variant]) -> list[list[Row]]:
 
 
 def _verdicts(rows: list[Row], variants: list[Variant]) -> list[dict[str, str]]:
-    """Return each variant's verdicts by claim, without claims that no variant can judge."""
+    """Return the verdicts of each variant by claim, without claims that no variant can judge."""
     found = [variant.verdicts(mine) for variant, mine in zip(variants, _by_variant(rows, variants), strict=True)]
     asked = [claim for claim in found[0] if any(verdicts[claim] != "not run" for verdicts in found)] or list(found[0])
     return [{claim: verdicts[claim] for claim in asked} for verdicts in found]
@@ -233,7 +233,7 @@ def _verdicts(rows: list[Row], variants: list[Variant]) -> list[dict[str, str]]:
 def _turned(rows: list[Row], settings: SensitivitySettings, part: str) -> list[Point] | None:
     """Count the claims that turn from one side to the other, one point per variant; None if rows are missing.
 
-    A claim that becomes undecided, as it must where seeds diverge, may have turned: the interval includes it.
+    A claim that becomes undecided, for example because seeds diverge, may have turned: the interval includes it.
     """
     if not rows:
         return None
@@ -252,7 +252,7 @@ def _turned(rows: list[Row], settings: SensitivitySettings, part: str) -> list[P
 
 
 def _short(value: Any, usual: Any) -> str:
-    """Return a value as text; of a dictionary only the entries that differ."""
+    """Return a value as text; for a dictionary, only the entries that differ."""
     if isinstance(value, dict):
         return ", ".join(
             f"{key} {_short(inner, usual.get(key))}" for key, inner in value.items() if inner != usual.get(key)

@@ -1,4 +1,4 @@
-"""M-cq-training: the second half of the training on prompts whose outliers stand closest to the query."""
+"""M-cq-training: the second half of the training uses prompts with the outliers closest to the query."""
 
 from __future__ import annotations
 
@@ -12,31 +12,31 @@ PLAIN, AFTER = "random places", "then closest"
 
 
 class ClosestTraining(PlacementTable[DeepMambaPaper]):
-    """A schedule of prompt distributions."""
+    """Mamba trained with and without a second half on CQ prompts."""
 
     id = "M-cq-training"
-    title = "Mamba trained on outliers at random places, and then closest to the query"
+    title = "Mamba trained on outliers at random positions, then closest to the query"
     paper = (
         "Training first on outliers at random positions and in the second half on CQ data mitigates the low accuracy "
         "at CQ: 98.00 (FQ), 98.25 (R), 95.45 % (CQ)."
     )
-    reading = "Left, Mamba as in M-tab1; right, after a training of the same length whose second half is all CQ."
+    reading = "Left: Mamba as in M-tab1. Right: a training of the same length, with only CQ prompts in its second half."
     settings = DeepMambaPaper
     numbers = {(PLAIN, "deep-mamba"): (99.73, 99.67, 82.73), (AFTER, "deep-mamba"): (98.00, 98.25, 95.45)}
 
     def columns(self, settings: DeepMambaPaper) -> list[Column]:
-        """Return the two schedules."""
+        """Return the two ways to train."""
         return [
             Column(PLAIN, settings.replace(cq_training=False)),
             Column(AFTER, settings.replace(cq_training=True), yardsticks=False),
         ]
 
     def models(self, settings: DeepMambaPaper) -> tuple[str, ...]:
-        """Mamba alone."""
+        """Return Mamba only."""
         return ("deep-mamba",)
 
     def claims(self, settings: DeepMambaPaper) -> list[Claim]:
-        """What CQ data are said to bring, and to cost."""
+        """Claim that training on CQ raises accuracy at CQ, and how much it costs elsewhere."""
 
         def cell(column: str, placement: str) -> dict[str, Any]:
             return {"column": column, "model": "deep-mamba", "stage": "trained", "placement": placement}
@@ -44,7 +44,7 @@ class ClosestTraining(PlacementTable[DeepMambaPaper]):
         return [
             Claim(
                 "M-cq-training.lift",
-                "the low accuracy of CQ is mitigated: 95.45 % after 82.73 %",
+                "the low accuracy at CQ is mitigated: 95.45 % instead of 82.73 %",
                 "accuracy at CQ more than 0.05 higher than without CQ data, on paired seeds",
                 ahead(settings.seeds, 0.05, [(cell(AFTER, "CQ"), cell(PLAIN, "CQ"))]),
             ),

@@ -1,4 +1,4 @@
-"""M-fig2: error against the fraction of outliers, for Mamba and the linear Transformer, under three label rules."""
+"""M-fig2: error of Mamba and the linear Transformer against the fraction of outliers, for three label rules."""
 
 from __future__ import annotations
 
@@ -36,27 +36,27 @@ Fraction = Annotated[float, Field(ge=0, le=1)]
 SMALL = 0.01
 """The paper: the error of Mamba is "smaller than 0.01"."""
 CLOSE_TO = 0.8
-"""The paper: "even when α is close to 0.8". Read as: at every α up to and including 0.8."""
+"""The paper: "even when α is close to 0.8". Read as: at every α ≤ 0.8."""
 LARGE = 0.1
-"""The paper: the error of the linear Transformer "is large". Read as: ten times what it calls small."""
+"""The paper: the error of the linear Transformer "is large". Read as: above ten times the small error."""
 
 YARDSTICKS = {
     "plain vote": reference("a plain vote", DASH_DOT, FAINT),
     "untrained mamba": reference("Mamba before training", DASHED, "#56B4E9"),
 }
-"""What is measured besides the models, and how it is drawn."""
-BELIEVED = reference("only outliers, α^l: believed")
-GUESSED = reference("guessed, α^l / 2", DOTTED)
+"""Reference measurements beside the models, and how to draw them."""
+BELIEVED = reference("only outliers, labels trusted: α^l")
+GUESSED = reference("only outliers, guessed: α^l / 2", DOTTED)
 CLAIMED = shaded(f"the paper: Mamba below {SMALL}", "#0072B2", 0.08)
 COVERED = Series("Theorem 2 covers α below this", "#0072B2", mark="triangle-up", line=False, size=60.0)
 NO_ERROR = Series("no error seen", FAINT, line=False, hollow=True)
 TITLES = {"flip": "A  labels flipped", "target": "B  one target label", "random": "C  random labels"}
 ENOUGH = 2_000
-"""Prompts a seed for a yardstick, which no claim rests on."""
+"""Prompts per seed for reference measurements. No claim uses them."""
 
 
 class FigureSettings(MambaPaper):
-    """M-fig2: which fractions, rules and models."""
+    """Settings of M-fig2: fractions, label rules and models."""
 
     train_outlier_fraction: Annotated[Fraction, Disclosed("p_a, M §4.1")] = 0.6
     label_rules: Annotated[tuple[Rule, ...], Field(min_length=1), Disclosed("panels A, B, C, M §4.1")] = (
@@ -71,26 +71,26 @@ class FigureSettings(MambaPaper):
     outlier_fractions: Annotated[
         tuple[Fraction, ...],
         Field(min_length=1),
-        Chosen("0 to 0.9, with 0.55, 0.75 and 0.85 where curves bend", grid=True),
+        Chosen("0 to 0.9, with 0.55, 0.75 and 0.85 because the curves bend there", grid=True),
     ] = (0.0, 0.1, 0.2, 0.3, 0.4, 0.5, 0.55, 0.6, 0.7, 0.75, 0.8, 0.85, 0.9)
 
     yardsticks: Annotated[
-        bool, Chosen("whether a plain vote and the untrained Mamba are measured on the same prompts", grid=True)
+        bool, Chosen("whether to measure a plain vote and the untrained Mamba on the same prompts", grid=True)
     ] = True
 
     @property
     def up_to_close(self) -> list[float]:
-        """The fractions at which Mamba is claimed to be right."""
+        """The fractions at which the paper claims a small error of Mamba."""
         return [f for f in self.outlier_fractions if f <= CLOSE_TO]
 
     @property
     def above_half(self) -> list[float]:
-        """The fractions at which the linear model is claimed to be wrong."""
+        """The fractions at which the paper claims a large error of the linear model."""
         return [f for f in self.outlier_fractions if f > linear_outlier_bound()]
 
     @property
     def reaches_half(self) -> bool:
-        """Whether the grid comes near enough to 1/2 from above to speak of every α > 1/2."""
+        """Whether the grid has an α close enough above 1/2 for claims about every α > 1/2."""
         return any(f <= linear_outlier_bound() + 0.1 for f in self.above_half)
 
     def quick(self) -> FigureSettings:
@@ -101,7 +101,7 @@ class FigureSettings(MambaPaper):
 
 
 class OutlierFraction(Experiment[FigureSettings]):
-    """Error against α, one panel a label rule."""
+    """Error against α, one panel per label rule."""
 
     id = "M-fig2"
     title = "Error against the fraction of outliers"
@@ -110,19 +110,19 @@ class OutlierFraction(Experiment[FigureSettings]):
         "to 0.8. The error of linear Transformers is large as long as α > 1/2."
     )
     reading = (
-        "Above, the error as the paper plots it; below, the same on a logarithmic scale. Lines are means over seeds, "
-        "bands run from the lowest to the highest seed. Dashed: the share of prompts in which every example is an "
-        "outlier, which say nothing about their task to one who does not know the label rule. Thin: a plain vote of "
-        "the examples that share the query's pattern, and Mamba before its training, on the same prompts."
+        "Top: the error as the paper plots it. Bottom: the same on a logarithmic scale. Lines are means over seeds; "
+        "bands span the lowest to the highest seed. Dashed: the share of prompts in which every example is an "
+        "outlier; without the label rule, such prompts say nothing about their task. Thin: a plain vote of the "
+        "examples with the query's pattern, and Mamba before training, on the same prompts."
     )
     theorems = ("M-thm2", "M-thm4")
     settings = FigureSettings
 
     def conditions(self, settings: FigureSettings) -> list[Condition]:
-        """Two trainings a group of seeds, each measured under every rule and fraction; and what stands beside them."""
+        """Return one training per model and group of seeds, measured at every rule and fraction, and the references."""
         conditions: list[Condition] = []
 
-        def ask(name: str, training: Training, **measurement: Any) -> None:
+        def measure(name: str, training: Training, **measurement: Any) -> None:
             for rule in settings.label_rules:
                 for fraction in settings.outlier_fractions:
                     prompts = settings.test_prompts_with(labels=rule, **settings.amount(fraction))
@@ -137,15 +137,15 @@ class OutlierFraction(Experiment[FigureSettings]):
                 recipe=settings.recipe(model),
                 engine=settings.engine,
             )
-            ask(training.model.label, training, probe="error", count=settings.test_prompts)
+            measure(training.model.label, training, probe="error", count=settings.test_prompts)
             if settings.yardsticks and model == settings.models[0]:
-                ask("plain vote", training, probe="vote", count=few)
+                measure("plain vote", training, probe="vote", count=few)
             if settings.yardsticks and model == "mamba":
-                ask("untrained mamba", training, probe="error", count=few, at=0)
+                measure("untrained mamba", training, probe="error", count=few, at=0)
         return conditions
 
     def claims(self, settings: FigureSettings) -> list[Claim]:
-        """Four readings of the figure for each label rule."""
+        """Return four claims per label rule."""
         claims = []
         low, high = listed(settings.up_to_close), listed(settings.above_half)
         both = listed(f for f in settings.above_half if f <= CLOSE_TO)
@@ -161,8 +161,8 @@ class OutlierFraction(Experiment[FigureSettings]):
                 ),
                 Claim(
                     f"M-fig2.mamba-excess.{rule}",
-                    f"< {SMALL} more than one who is right wherever an example is clean, and "
-                    "believes the labels where none is",
+                    f"Mamba's error is < {SMALL} above that of a learner that is right if any example is clean "
+                    "and trusts the labels if none is",
                     f"mean error − {share} < {SMALL} at α = {low}",
                     _below(settings, rule, beyond_floor=True),
                     models=("mamba",),
@@ -186,7 +186,7 @@ class OutlierFraction(Experiment[FigureSettings]):
         return claims
 
     def table(self, rows: list[Row], settings: FigureSettings) -> list[dict[str, Any]]:
-        """One line a rule and fraction: the error of each model with its interval, and the floor."""
+        """Return one line per rule and fraction: the error of each model with its interval, and the floor."""
         lines = []
         for rule in settings.label_rules:
             for fraction in settings.outlier_fractions:
@@ -204,14 +204,14 @@ class OutlierFraction(Experiment[FigureSettings]):
         return lines
 
     def chart(self, rows: list[Row], settings: FigureSettings) -> Figure:
-        """One column per label rule: the error above, the same on a logarithmic scale below."""
+        """Draw one column per label rule: the error, and below it the same on a logarithmic scale."""
         rules = [rule for rule in settings.label_rules if any(row["outlier_labels"] == rule for row in rows)]
         panels = [_panel(rows, settings, rule, logarithmic) for logarithmic in (False, True) for rule in rules]
         return Figure(panels, columns=len(rules), more=[NO_ERROR])
 
 
 def floor(settings: FigureSettings, rule: str, fraction: float) -> float:
-    """Error of one who knows the task from any clean example and believes the labels where there is none."""
+    """Return the error of a learner that is right if any example is clean and trusts the labels if none is."""
     hopeless = all_outliers(fraction, settings.context_length, settings.counting == "exact")
     return hopeless if rule == "flip" else hopeless / 2
 
@@ -228,7 +228,7 @@ def _beyond(
     fractions: list[float],
     less: Callable[[float], float],
 ) -> list[Point] | None:
-    """One point a fraction, with ``less(fraction)`` taken off; None if any seed's rows are missing."""
+    """Make one point per fraction, minus ``less(fraction)``; None if the rows of any seed are missing."""
     points = error_points(rows, settings.seeds, [(f"α = {f:g}", _where(model, rule, f)) for f in fractions])
     return points and [
         Point(
@@ -276,7 +276,7 @@ def _gap(settings: FigureSettings, rule: str) -> Judge:
 
 def _panel(rows: list[Row], settings: FigureSettings, rule: Rule, logarithmic: bool) -> Panel:
     fractions = sorted({row["outlier_fraction"] for row in rows})
-    least = 0.3 / settings.test_prompts / settings.seeds  # below one error in all prompts
+    least = 0.3 / settings.test_prompts / settings.seeds  # less than one error in all prompts
     panel = Panel(
         TITLES[rule],
         x=Axis("fraction of outliers α", domain=(-0.02, max(0.92, max(fractions) + 0.02))),
@@ -286,13 +286,13 @@ def _panel(rows: list[Row], settings: FigureSettings, rule: Rule, logarithmic: b
     panel.band(CLAIMED, [0.0, CLOSE_TO], [least, least], [SMALL, SMALL])
     bound = mamba_outlier_bound(settings.train_outlier_fraction, settings.context_length, settings.context_length)
     panel.points(COVERED, [bound], [least if logarithmic else 0.0])
-    if settings.counting == "bernoulli":  # with exact counts some example is always clean
+    if settings.counting == "bernoulli":  # exact counts always leave a clean example
         hopeless = [max(all_outliers(f, settings.context_length, False), least / 10) for f in fractions]
         panel.line(BELIEVED, fractions, hopeless)
         panel.line(GUESSED, fractions, [max(h / 2, least / 10) for h in hopeless])
     for name, series in YARDSTICKS.items():
         found = [errors(rows, **_where(name, rule, f)) for f in fractions]
-        if logarithmic:  # which has no place for no error at all
+        if logarithmic:  # a logarithmic scale cannot show 0
             found = [by_seed if any(by_seed.values()) else {} for by_seed in found]
         if any(found):
             panel.curve(series, fractions, found, band=False)

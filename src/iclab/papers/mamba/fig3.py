@@ -24,24 +24,24 @@ SERIES = {
 
 
 class AttentionSettings(DeepMambaPaper):
-    """M-fig3 and M-fig5."""
+    """Settings of M-fig3 and M-fig5."""
 
     outlier_fraction: Annotated[
-        float, Field(ge=0, le=1), Chosen("α is given for M-fig4 and M-fig6 only; the same is taken here")
+        float, Field(ge=0, le=1), Chosen("the paper states α only for M-fig4 and M-fig6; the same value is used here")
     ] = 0.3
-    test_prompts: Annotated[int, Field(ge=1), Chosen("for each seed and kept step", grid=True)] = 1_000
+    test_prompts: Annotated[int, Field(ge=1), Chosen("per seed and kept step", grid=True)] = 1_000
 
 
 class AttentionOverTraining(Experiment[AttentionSettings]):
-    """Attention mass of some layers."""
+    """Sums of attention scores in some layers."""
 
     layers: ClassVar[tuple[int, ...]]
-    caption = "mean over seeds, from the lowest to the highest"
+    caption = "mean over seeds (lowest to highest)"
     theorems = ("M-cor1",)
     settings = AttentionSettings
 
     def conditions(self, settings: AttentionSettings) -> list[Condition]:
-        """One training, measured at every kept step."""
+        """Return one training, measured at every kept step."""
         training = settings.training("deep-mamba")
         return [
             Condition(
@@ -59,14 +59,14 @@ class AttentionOverTraining(Experiment[AttentionSettings]):
         ]
 
     def claims(self, settings: AttentionSettings) -> list[Claim]:
-        """Same ≫ other at the end, and a gap that grows, in each layer."""
+        """Claim for each layer that same ≫ other after training, and that the gap grows."""
         n, claims = settings.seeds, []
         for layer in self.layers:
             claims += [
                 Claim(
                     f"{self.id}.same-larger.layer{layer}",
                     "the sum of attention on examples that share the query's pattern is significantly larger",
-                    "same − 2 × other > 0 after training, other counted as 0 where it is negative, mean over seeds",
+                    "same − 2 × max(other, 0) > 0 after training, mean over seeds",
                     judged(mean_point(n, partial(_excess, layer=layer, step=settings.steps)), every_above, 0.0),
                 ),
                 Claim(
@@ -79,7 +79,7 @@ class AttentionOverTraining(Experiment[AttentionSettings]):
         return claims
 
     def table(self, rows: list[Row], settings: AttentionSettings) -> list[dict[str, Any]]:
-        """A line a layer and kept step."""
+        """Return one line per layer and kept step."""
         lines = []
         for layer in self.layers:
             for step in sorted({row["step"] for row in rows}):
@@ -88,7 +88,7 @@ class AttentionOverTraining(Experiment[AttentionSettings]):
         return lines
 
     def chart(self, rows: list[Row], settings: AttentionSettings) -> Figure:
-        """One panel per layer: both sums against the training step."""
+        """Draw one panel per layer: both sums against the training step."""
         steps = sorted({row["step"] for row in rows})
         panels = []
         for layer in self.layers:
@@ -109,14 +109,14 @@ class FirstLayer(AttentionOverTraining):
         "others, and the gap increases during training (layer 1)."
     )
     reading = (
-        "Sums of scores p_iᵀW_BᵀW_C p_query over the examples of a test prompt, means over seeds; bands run from the "
+        "Sums of the scores p_iᵀW_BᵀW_C p_query over the examples of a test prompt, mean over seeds; bands span the "
         "lowest to the highest seed. Step 0 is the untrained model."
     )
     layers = (1,)
 
 
 def _values(rows: list[Row], layer: int, step: int, kind: str) -> dict[int, float]:
-    """Each seed's mass that did not diverge."""
+    """Return the sum of each seed that did not diverge."""
     return {
         row["seed"]: row[kind]
         for row in rows
@@ -132,12 +132,12 @@ def _text(values: dict[int, float]) -> str:
 
 
 def _excess(rows: list[Row], layer: int, step: int) -> BySeed:
-    """Each seed's same − 2 × other, where other is not taken for less than nothing."""
+    """Return same − 2 × max(other, 0) of each seed."""
     return _combined(rows, layer, step, lambda same, other: same - 2 * max(other, 0.0))
 
 
 def _growth(rows: list[Row], layer: int, steps: int) -> BySeed:
-    """How much each seed's same − other has grown."""
+    """Return the growth of same − other of each seed."""
     after, before = (_combined(rows, layer, step, lambda same, other: same - other) for step in (steps, 0))
     return difference(after, before)
 

@@ -1,4 +1,4 @@
-"""M-fig4: the gates of Mamba's first layer by distance from the query, for clean examples and outliers."""
+"""M-fig4: gates of Mamba's first layer by distance from the query, for clean examples and outliers."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from iclab.models import Model
 from iclab.papers.mamba.settings import DeepMambaPaper
 from iclab.probes import Row
 from iclab.study.charts import Axis, Figure, Panel, Series, reference
-from iclab.study.claims import BySeed, Claim, every_above, every_below, judged, mean_point
+from iclab.study.claims import BySeed, Claim, Judge, every_above, every_below, judged, mean_point
 from iclab.study.experiment import Condition, Experiment
 from iclab.study.rows import difference, lost
 from iclab.study.settings import Chosen, Disclosed
@@ -33,9 +33,10 @@ STAGES = {
     "one layer": "one layer, no norm",
     "one layer, norm": "one layer, norm",
 }
-"""What is measured, and its heading; models of one layer are trained as in M-fig2 but for p_a."""
+"""Measured models and their headings. Models of one layer are trained as in M-fig2, except for p_a."""
 SMALL = 0.1
-"""The paper: gates of outliers are "very small". Read as: below a tenth of a clean example's at the same distance."""
+"""The paper: gates of outliers are "very small". Read as: below a tenth of the gates of clean examples
+at the same distance."""
 Profile = NDArray[np.float64]
 """Gates of one seed, nearest example first."""
 STRAIGHT = 0.95
@@ -43,12 +44,12 @@ STRAIGHT = 0.95
 
 
 class GateSettings(DeepMambaPaper):
-    """M-fig4 and M-fig6."""
+    """Settings of M-fig4 and M-fig6."""
 
     outlier_fraction: Annotated[float, Field(ge=0, le=1), Disclosed("α, M §4.2")] = 0.3
-    test_prompts: Annotated[int, Field(ge=1), Chosen("for each seed", grid=True)] = 2_000
+    test_prompts: Annotated[int, Field(ge=1), Chosen("per seed", grid=True)] = 2_000
     near: Annotated[
-        int, Field(ge=4), Chosen("distances the claims look at: farther away both kinds fade below 0.001")
+        int, Field(ge=4), Chosen("the largest distance in the claims: beyond it, both kinds of gates are below 0.001")
     ] = 8
 
     @model_validator(mode="after")
@@ -59,7 +60,7 @@ class GateSettings(DeepMambaPaper):
 
 
 class GatesByDistance(Experiment[GateSettings]):
-    """Gates of some layers."""
+    """Gates of some layers, by distance from the query."""
 
     layers: ClassVar[tuple[int, ...]]
     caption = "mean gate over seeds"
@@ -67,7 +68,7 @@ class GatesByDistance(Experiment[GateSettings]):
     settings = GateSettings
 
     def conditions(self, settings: GateSettings) -> list[Condition]:
-        """The trained and the untrained Mamba of M-tab1, the one of M-cq-training, and two of one layer."""
+        """Return Mamba of M-tab1 (untrained, trained), Mamba of M-cq-training and two models of one layer."""
         plain, one = settings.training("deep-mamba"), settings.one_layer()
         alone = Training(
             model=one.model("mamba"),
@@ -100,64 +101,73 @@ class GatesByDistance(Experiment[GateSettings]):
         ]
 
     def claims(self, settings: GateSettings) -> list[Claim]:
-        """Outliers shut out, clean examples fading exponentially; and how much of it training brings."""
-        near = f"distances 1 to {settings.near}"
-
-        def small(name: str, layer: int, stage: str, words: str, **more: Any) -> Claim:
-            ratios = partial(_ratios, layer=layer, stage=stage, near=settings.near)
-            return Claim(
-                f"{self.id}.outlier-small.{name}",
-                words,
-                f"outlier gate / clean gate < {SMALL}, mean over {near}, over seeds",
-                judged(mean_point(settings.seeds, ratios), every_below, SMALL),
-                **{"models": ("deep-mamba",)} | more,
-            )
-
-        claims = []
-        for layer in self.layers:
-            sizes: dict[str, Any] = {"layer": layer, "near": settings.near}
-            claims += [
-                small(
-                    f"layer{layer}",
-                    layer,
-                    "trained",
-                    "the gates of outliers are very small, those of clean examples relatively large",
-                ),
-                small(f"layer{layer}.cq-training", layer, "closest", "the same after training on CQ", ours=True),
-                Claim(
-                    f"{self.id}.training-shuts.layer{layer}",
-                    "training brings outliers' gates down",
-                    "ratio of outlier to clean gates: untrained − trained > 0, on paired seeds",
-                    judged(mean_point(settings.seeds, partial(_shut, **sizes)), every_above, 0.0),
-                    models=("deep-mamba",),
-                    ours=True,
-                ),
-                Claim(
-                    f"{self.id}.decay.layer{layer}",
-                    "clean gates decay approximately exponentially with the distance from the query (those of any gate "
-                    "do, trained or not, if examples are independent)",
-                    f"R² of log gate against distance > {STRAIGHT}, over {near}, over seeds",
-                    judged(
-                        mean_point(settings.seeds, partial(_straight, stage="trained", **sizes)), every_above, STRAIGHT
-                    ),
-                    models=("deep-mamba",),
-                ),
-                Claim(
-                    f"{self.id}.half-life.layer{layer}",
-                    "Corollary 2: the gate of the j-th nearest clean example is at least of the order 2^−(j−1)",
-                    f"mean ratio of the gates of clean examples j + 1 and j > 0.5, for j < {settings.near}, over seeds",
-                    judged(mean_point(settings.seeds, partial(_fading, stage="trained", **sizes)), every_above, 0.5),
-                    models=("deep-mamba",),
-                ),
-            ]
+        """Claim small gates of outliers and exponential decay for clean examples, and ask what training adds."""
+        claims = [claim for layer in self.layers for claim in self._layer_claims(settings, layer)]
         if 1 in self.layers:
             for name, stage, norm in (("", "one layer", "without"), (".norm", "one layer, norm", "with")):
-                words = f"the same in a Mamba of one layer, {norm} a norm"
-                claims.append(small(f"one-layer{name}", 1, stage, words, models=("mamba",), ours=True))
+                statement = f"the same in a Mamba of one layer, {norm} a norm"
+                claims.append(
+                    self._small_claim(settings, f"one-layer{name}", 1, stage, statement, models=("mamba",), ours=True)
+                )
         return claims
 
+    def _small_claim(
+        self, settings: GateSettings, name: str, layer: int, stage: str, statement: str, **more: Any
+    ) -> Claim:
+        """Claim that gates of outliers are small in one layer of one model."""
+        ratios = partial(_ratios, layer=layer, stage=stage, near=settings.near)
+        return Claim(
+            f"{self.id}.outlier-small.{name}",
+            statement,
+            f"outlier gate / clean gate < {SMALL}, mean over distances 1 to {settings.near}, over seeds",
+            judged(mean_point(settings.seeds, ratios), every_below, SMALL),
+            **{"models": ("deep-mamba",)} | more,
+        )
+
+    def _layer_claims(self, settings: GateSettings, layer: int) -> list[Claim]:
+        def above(margin: float, values: Callable[..., BySeed], **more: Any) -> Judge:
+            of_layer = partial(values, layer=layer, near=settings.near, **more)
+            return judged(mean_point(settings.seeds, of_layer), every_above, margin)
+
+        mamba = ("deep-mamba",)
+        return [
+            self._small_claim(
+                settings,
+                f"layer{layer}",
+                layer,
+                "trained",
+                "the gates of outliers are very small, those of clean examples relatively large",
+            ),
+            self._small_claim(
+                settings, f"layer{layer}.cq-training", layer, "closest", "the same after training on CQ", ours=True
+            ),
+            Claim(
+                f"{self.id}.training-shuts.layer{layer}",
+                "training lowers the gates of outliers",
+                "ratio of outlier to clean gates: untrained − trained > 0, on paired seeds",
+                above(0.0, _shut),
+                models=mamba,
+                ours=True,
+            ),
+            Claim(
+                f"{self.id}.decay.layer{layer}",
+                "clean gates decay approximately exponentially with the distance from the query (this is true of any "
+                "gate, trained or not, if examples are independent)",
+                f"R² of log gate against distance > {STRAIGHT}, over distances 1 to {settings.near}, over seeds",
+                above(STRAIGHT, _straight, stage="trained"),
+                models=mamba,
+            ),
+            Claim(
+                f"{self.id}.half-life.layer{layer}",
+                "Corollary 2: the gate of the j-th nearest clean example is at least of the order 2^−(j−1)",
+                f"mean ratio of the gates of clean examples j + 1 and j > 0.5, for j < {settings.near}, over seeds",
+                above(0.5, _fading, stage="trained"),
+                models=mamba,
+            ),
+        ]
+
     def table(self, rows: list[Row], settings: GateSettings) -> list[dict[str, Any]]:
-        """A line a layer and distance: clean and outlier gates, untrained and trained."""
+        """Return one line per layer and distance: clean and outlier gates of every stage."""
         lines = []
         for layer in self.layers:
             for place in range(1, settings.near + 1):
@@ -171,7 +181,7 @@ class GatesByDistance(Experiment[GateSettings]):
         return lines
 
     def chart(self, rows: list[Row], settings: GateSettings) -> Figure:
-        """One row of panels per layer, one panel per stage, on a logarithmic scale."""
+        """Draw one row of panels per layer, one panel per stage, on a logarithmic scale."""
         stages = list(dict.fromkeys(row["stage"] for row in rows))
         panels = [_panel(rows, layer, stage, settings) for layer in self.layers for stage in stages]
         return Figure(panels, columns=len(stages) if len(stages) <= 3 else 3, width=260)
@@ -187,15 +197,15 @@ class FirstLayerGates(GatesByDistance):
         "decay approximately exponentially with the distance from the query (layer 1)."
     )
     reading = (
-        "Mean gate G of the label's channel, seen from the query, over seeds; bands run from the lowest to the highest "
-        "seed. Dashed, halving with every step: σ(0) = 1/2 gives that before any training. Right, one layer trained as "
-        "in M-fig2, without and with a norm: all else is alike."
+        "Mean over seeds of the gate G of the label's channel at the query; bands span the lowest to the highest seed. "
+        "Dashed: half with every step, as σ(0) = 1/2 gives before training. Right: one layer trained as in M-fig2, "
+        "without and with a norm; everything else is the same."
     )
     layers = (1,)
 
 
 def _profiles(rows: list[Row], layer: int, stage: str, kind: str) -> dict[int, list[float]]:
-    """Each seed's gates, nearest example first; NaN where there was none."""
+    """Return the gates of each seed, nearest example first; NaN if there was no such example."""
     found: dict[int, dict[int, float]] = {}
     for row in rows:
         if (row["stage"], row["layer"], row["kind"]) == (stage, layer, kind):
@@ -204,7 +214,7 @@ def _profiles(rows: list[Row], layer: int, stage: str, kind: str) -> dict[int, l
 
 
 def _each(rows: list[Row], layer: int, stage: str, kinds: Sequence[str], how: Callable[..., float]) -> BySeed:
-    """One number a seed, made of its profiles; None where it diverged, nothing where no such example was seen."""
+    """Compute one number per seed from its profiles; None if it diverged. Seeds without such examples are missing."""
     found = lost(rows, stage=stage)
     profiles = [_profiles(rows, layer, stage, kind) for kind in kinds]
     for seed in profiles[0]:
@@ -215,7 +225,7 @@ def _each(rows: list[Row], layer: int, stage: str, kinds: Sequence[str], how: Ca
 
 
 def _ratios(rows: list[Row], layer: int, stage: str, near: int) -> BySeed:
-    """Each seed's outlier gate divided by its clean gate, mean over distances."""
+    """Return outlier gate / clean gate of each seed, mean over distances."""
 
     def how(clean: Profile, outlier: Profile) -> float:
         return float(np.mean(outlier[:near] / clean[:near]))
@@ -224,13 +234,13 @@ def _ratios(rows: list[Row], layer: int, stage: str, near: int) -> BySeed:
 
 
 def _shut(rows: list[Row], layer: int, near: int) -> BySeed:
-    """How much each seed's ratio has fallen."""
+    """Return how much the ratio of each seed falls in training."""
     before, after = (_ratios(rows, layer, stage, near) for stage in ("untrained", "trained"))
     return difference(before, after)
 
 
 def _straight(rows: list[Row], layer: int, stage: str, near: int) -> BySeed:
-    """Each seed's R² of log gate against distance; 0 where gates grow with distance."""
+    """Return R² of log gate against distance of each seed; 0 if gates grow with distance."""
 
     def how(clean: Profile) -> float:
         correlation = float(np.corrcoef(np.arange(near), np.log(clean[:near]))[0, 1])
@@ -240,7 +250,7 @@ def _straight(rows: list[Row], layer: int, stage: str, near: int) -> BySeed:
 
 
 def _fading(rows: list[Row], layer: int, stage: str, near: int) -> BySeed:
-    """Each seed's geometric mean of what is left of the gate from one clean example to the next."""
+    """Return the geometric mean of gate ratios from one clean example to the next, for each seed."""
 
     def how(ranked: Profile) -> float:
         return float((ranked[near - 1] / ranked[0]) ** (1 / (near - 1)))

@@ -11,5 +11,5 @@ class LaterLayers(AttentionOverTraining):
     id = "M-fig5"
     title = "Attention of Mamba's second and third layer during training"
     paper = "As in M-fig3, in layers 2 and 3."
-    reading = "As M-fig3. What these layers read are tokens that earlier layers have mixed."
+    reading = "As in M-fig3. The inputs of these layers are tokens that earlier layers have mixed."
     layers = (2, 3)

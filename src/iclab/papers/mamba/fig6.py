@@ -11,5 +11,5 @@ class LaterGates(GatesByDistance):
     id = "M-fig6"
     title = "Gates of Mamba's second and third layer by distance from the query"
     paper = "As in M-fig4, in layers 2 and 3."
-    reading = "As M-fig4. These layers read tokens that earlier ones have mixed, outliers with clean examples."
+    reading = "As in M-fig4. In the inputs of these layers, earlier layers have mixed outliers with clean examples."
     layers = (2, 3)

@@ -1,7 +1,7 @@
-"""What the tables of deep models share: accuracy with outliers farthest from the query (FQ), anywhere (R), closest.
+"""Tables of deep models: accuracy with outliers farthest from the query (FQ), anywhere (R), closest (CQ).
 
-A table has columns, which are settings, and in each the same models, trained and tested alike. Beside them stand the
-paper's numbers and two yardsticks: the untrained model, and a plain vote of examples that share the query's pattern.
+Each column of a table has its own settings and the same models, all trained and tested in the same way. The table also
+shows the paper's numbers, the untrained model, and a plain vote of the examples with the query's pattern.
 """
 
 from __future__ import annotations
@@ -23,72 +23,53 @@ from iclab.study.rows import errors, paired_points, proportion
 D = TypeVar("D", bound=DeepMambaPaper)
 
 Numbers = tuple[float | None, float | None, float | None]
-"""Accuracy in %, at FQ, R and CQ, as the paper prints it."""
+"""The paper's accuracy in % at FQ, R and CQ."""
 UNPRINTED: Numbers = (None, None, None)
 Where = Mapping[str, Any]
-"""Values of row columns that pick out one cell of a table."""
+"""Values of row columns that select one cell of a table."""
+
+UNTRAINED = Series("untrained", FAINT, mark="cross", line=False, size=36.0)
+VOTE = reference("plain vote")
 
 
 @dataclass(frozen=True)
 class Column:
-    """One way to train and test every model of a table."""
+    """A column of a table: one way to train and test its models."""
 
     name: str
     settings: DeepMambaPaper
     yardsticks: bool = True
-    """Whether the untrained models and the vote are measured here too."""
+    """Whether to measure the untrained models and the vote too."""
     models: tuple[str, ...] | None = None
-    """Which models it is about; by default all of the table."""
+    """The models in this column; by default, all models of the table."""
 
 
 class PlacementTable(Experiment[D]):
     """A table of accuracies by placement."""
 
-    caption = "accuracy in %, mean and 95 % interval; 'as trained' is on prompts like the last of the training"
+    caption = "accuracy in %, mean and 95 % interval; 'as trained': on prompts from the end of the training"
     numbers: ClassVar[Mapping[tuple[str, str], Numbers]] = {}
     """The paper's numbers by column and model."""
 
     @abstractmethod
     def columns(self, settings: D) -> list[Column]:
-        """Return the table's columns."""
+        """Return the columns of the table."""
 
     @abstractmethod
     def models(self, settings: D) -> tuple[str, ...]:
-        """Return the models of each column."""
+        """Return the models of the table."""
 
     def conditions(self, settings: D) -> list[Condition]:
-        """Every column's models at every placement, with the yardsticks and the accuracy on training prompts."""
+        """Return every model at every placement, the references, and the accuracy on training prompts."""
         found = []
         for column in self.columns(settings):
-            chosen = column.settings
             covered = [m for m in self.models(settings) if column.models is None or m in column.models]
             for number, model in enumerate(covered):
-                training = chosen.training(model)
-                last = training.prompts_at(training.recipe.steps)
-                for cell in TrainingCell.groups(training, chosen.seeds):
-                    wanted: list[tuple[str, str, str, int | None]]
-                    wanted = [("trained", place, "error", None) for place in PLACEMENTS]
-                    if column.yardsticks:
-                        wanted += [("untrained", place, "error", 0) for place in PLACEMENTS]
-                    if column.yardsticks and number == 0:  # the vote asks no model
-                        wanted += [("vote", place, "vote", 0) for place in PLACEMENTS]
-                    wanted += [("trained", "as trained", "error", None)]
-                    for stage, place, probe, at in wanted:
-                        prompts = last if place == "as trained" else chosen.placed(place)
-                        columns = {
-                            "column": column.name,
-                            "model": "vote" if stage == "vote" else training.model.label,
-                            "stage": stage,
-                            "placement": PLACEMENTS.get(place, place),
-                        }
-                        measurement = MeasurementCell(
-                            training=cell, probe=probe, prompts=prompts, count=chosen.test_prompts, at=at
-                        )
-                        found.append(Condition(columns, measurement))
+                found += _model_conditions(column, model, with_vote=number == 0)  # the vote needs no model
         return found
 
     def table(self, rows: list[Row], settings: D) -> list[dict[str, Any]]:
-        """A line a model of each column, in percent, with the paper's numbers and the yardsticks below."""
+        """Return one line per column, model and stage, in percent, with the paper's numbers."""
         lines = []
         for column in self.columns(settings):
             here = [row for row in rows if row["column"] == column.name]
@@ -109,7 +90,7 @@ class PlacementTable(Experiment[D]):
         return lines
 
     def chart(self, rows: list[Row], settings: D) -> Figure:
-        """One panel per column: each model's accuracy at the three placements."""
+        """Draw one panel per column: the accuracy of each model at the three placements."""
         names = [c.name for c in self.columns(settings) if any(row["column"] == c.name for row in rows)]
         models = [m for m in dict.fromkeys(row["model"] for row in rows) if m != "vote"]
         lowest = min((100 - 100 * row["error"] for row in rows if row["error"] is not None), default=0.0)
@@ -133,6 +114,35 @@ class PlacementTable(Experiment[D]):
         return panel
 
 
+def _model_conditions(column: Column, model: str, with_vote: bool) -> list[Condition]:
+    """Return all measurements of one model in one column."""
+    settings = column.settings
+    training = settings.training(model)
+    last_prompts = training.prompts_at(training.recipe.steps)
+    wanted: list[tuple[str, str, str, int | None]]  # stage, placement, probe, step
+    wanted = [("trained", place, "error", None) for place in PLACEMENTS]
+    if column.yardsticks:
+        wanted += [("untrained", place, "error", 0) for place in PLACEMENTS]
+    if column.yardsticks and with_vote:
+        wanted += [("vote", place, "vote", 0) for place in PLACEMENTS]
+    wanted += [("trained", "as trained", "error", None)]
+    found = []
+    for cell in TrainingCell.groups(training, settings.seeds):
+        for stage, place, probe, at in wanted:
+            prompts = last_prompts if place == "as trained" else settings.placed(place)
+            columns = {
+                "column": column.name,
+                "model": "vote" if stage == "vote" else training.model.label,
+                "stage": stage,
+                "placement": PLACEMENTS.get(place, place),
+            }
+            measurement = MeasurementCell(
+                training=cell, probe=probe, prompts=prompts, count=settings.test_prompts, at=at
+            )
+            found.append(Condition(columns, measurement))
+    return found
+
+
 def _name(model: str, stage: str) -> str:
     if stage == "vote":
         return "plain vote"
@@ -152,8 +162,8 @@ def _text(rows: list[Row], **where: Any) -> str:
 # Judging.
 
 
-def told(where: Where) -> str:
-    """Name a cell of the table for people."""
+def cell_name(where: Where) -> str:
+    """Return the name of a cell, for people."""
     model = where.get("model", "")
     name = "plain vote" if model == "vote" else name_of(model)
     return ", ".join(part for part in (where.get("column", ""), name, where.get("placement", "")) if part)
@@ -166,38 +176,38 @@ def _accuracies(rows: list[Row], seeds: int, cells: Sequence[Where]) -> list[Poi
         if p is None or len(p.per_seed) < seeds:
             return None
         interval = Interval(1 - p.interval.high, 1 - p.interval.low)
-        points.append(Point(None if p.mean is None else 1 - p.mean, interval, told(where), p.diverged))
+        points.append(Point(None if p.mean is None else 1 - p.mean, interval, cell_name(where), p.diverged))
     return points
 
 
 def _differences(rows: list[Row], seeds: int, pairs: Sequence[tuple[Where, Where]]) -> list[Point] | None:
-    """Accuracy of the first cell minus that of the second, on paired seeds."""
-    named = [(f"{told(a)} − {told(b)}", errors(rows, **b), errors(rows, **a)) for a, b in pairs]
+    """Return accuracy of the first cell − accuracy of the second, on paired seeds."""
+    named = [(f"{cell_name(a)} − {cell_name(b)}", errors(rows, **b), errors(rows, **a)) for a, b in pairs]
     return paired_points(named, seeds)
 
 
 def at_least(seeds: int, margin: float, cells: Sequence[Where]) -> Judge:
-    """Judge that accuracy lies above a margin in every cell."""
+    """Judge whether accuracy is above a margin in every cell."""
     return judged(partial(_accuracies, seeds=seeds, cells=cells), every_above, margin)
 
 
 def between(seeds: int, low: float, high: float, cells: Sequence[Where]) -> Judge:
-    """Judge that accuracy lies between two margins in every cell."""
+    """Judge whether accuracy is between two margins in every cell."""
     return judged(partial(_accuracies, seeds=seeds, cells=cells), every_within, low, high)
 
 
 def ahead(seeds: int, margin: float, pairs: Sequence[tuple[Where, Where]]) -> Judge:
-    """Judge that in every pair the first cell is more accurate than the second by more than a margin."""
+    """Judge whether accuracy of first − second cell is above a margin in every pair."""
     return judged(partial(_differences, seeds=seeds, pairs=pairs), every_above, margin)
 
 
 def alike(seeds: int, margin: float, pairs: Sequence[tuple[Where, Where]]) -> Judge:
-    """Judge that in every pair accuracies differ by less than a margin."""
+    """Judge whether accuracies differ by less than a margin in every pair."""
     return judged(partial(_differences, seeds=seeds, pairs=pairs), every_within, -margin, margin)
 
 
 def near_print(seeds: int, margin: float, printed: Sequence[tuple[Where, float]]) -> Judge:
-    """Judge that every cell lies within a margin of the number the paper prints for it."""
+    """Judge whether every cell is within a margin of the paper's number."""
 
     def off(rows: list[Row]) -> list[Point] | None:
         points = _accuracies(rows, seeds, [where for where, _ in printed])
@@ -215,7 +225,7 @@ def near_print(seeds: int, margin: float, printed: Sequence[tuple[Where, float]]
 
 
 def flat(seeds: int, margin: float, where: Where) -> Judge:
-    """Judge that no two placements differ by a margin or more."""
+    """Judge whether any two placements differ by less than a margin."""
     places = [{**where, "placement": place} for place in PLACEMENTS.values()]
     return alike(seeds, margin, [(places[0], places[1]), (places[0], places[2]), (places[1], places[2])])
 
@@ -224,13 +234,13 @@ def flat(seeds: int, margin: float, where: Where) -> Judge:
 
 
 def draw_printed(panel: Panel, x: float, value: float | None) -> None:
-    """Mark a number that the paper prints, if there is one."""
+    """Draw the paper's number, if there is one."""
     if value is not None:
         panel.points(PRINTED, [x], [value])
 
 
 def draw_cell(panel: Panel, rows: list[Row], model: str, models: Sequence[str], x: float) -> None:
-    """Draw one cell of a table: a faint dot per seed, the mean with its interval, the untrained model as a cross."""
+    """Draw one cell: a faint dot per seed, the mean with its interval, a cross for the untrained model."""
     series = series_of(model, models, line=False, size=40.0)
     seeds = [100 - 100 * e for e in errors(rows, model=model, stage="trained").values() if e is not None]
     panel.points(series, [x] * len(seeds), seeds, faint=True)
@@ -243,7 +253,3 @@ def draw_cell(panel: Panel, rows: list[Row], model: str, models: Sequence[str], 
     start = proportion(rows, model=model, stage="untrained")
     if start is not None and start.mean is not None:
         panel.points(UNTRAINED, [x], [100 - 100 * start.mean])
-
-
-UNTRAINED = Series("untrained", FAINT, mark="cross", line=False, size=36.0)
-VOTE = reference("plain vote")

@@ -1,8 +1,9 @@
-"""The settings of every experiment: what the papers disclose, and what iclab had to choose, once, with the evidence.
+"""Settings of all experiments of paper M: values from the paper, and values that iclab chose, with reasons.
 
-A field marked `Disclosed` is the paper's. One marked `Chosen` is not in the paper: it says why it has this value and
-what other values do; `evidence` says how those numbers were measured. Choices are shared by all experiments of a
-paper, never made for one figure; where nothing but the papers' printed numbers speaks for a value, it says so.
+The paper states the value of a `Disclosed` field. It does not state the value of a `Chosen` field: the field says why
+it has this value and what other values do, and `evidence` says how those numbers were measured. All experiments of a
+paper share these choices; none is made for a single figure. If only the paper's printed numbers support a value, the
+field says so.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ from iclab.study.settings import Chosen, Disclosed, Settings
 
 
 class MambaPaper(Settings):
-    """Paper M's synthetic data and one-layer training (§3.2, §4, Algorithm 1)."""
+    """Synthetic data and one-layer training of paper M (§3.2, §4, Algorithm 1)."""
 
     dimension: Annotated[int, Disclosed("d, M §4")] = 30
     relevant: Annotated[int, Disclosed("M1, M §4")] = 6
@@ -32,43 +33,45 @@ class MambaPaper(Settings):
     init_scale: Annotated[float, Disclosed("δ, M §4")] = 0.2
     test_outliers: Annotated[
         Literal["paper", "training"],
-        Disclosed("M §4: three unseen mixtures of the training outliers; or those themselves"),
+        Disclosed("M §4: three unseen mixtures of the training outliers; or the training outliers themselves"),
     ] = "paper"
     test_tasks: Annotated[TaskSet, Disclosed("M (5): the error is over all tasks of T")] = AllPairs()
 
     evidence = (
-        "Numbers are Mamba's error under flipped labels at α = 0.8, where 0.0115 of the prompts have no clean example, "
-        "unless said otherwise; 8 seeds, `iclab run M-fig2 --quick --set NAME=VALUE`."
+        "Unless noted otherwise, numbers are Mamba's error with flipped labels at α = 0.8, where 0.0115 of the prompts "
+        "have no clean example; 8 seeds, `iclab run M-fig2 --quick --set NAME=VALUE`."
     )
     train_tasks: Annotated[
         TaskSet,
         Chosen(
-            "the fewest steps round the ring after which all tasks are solved where there is no outlier. At α = 0 "
-            "Mamba's error is 0.069 with ring:1 (the paper's example), 0.066 with ring:2, 0.0000 from ring:3 on: "
-            "W_BᵀW_C between patterns that never met in training turns positive. With six patterns ring:3 brings every "
-            "pair together, in one order or the other: what is then unseen are label swaps",
+            "the smallest ring that solves all tasks without outliers. At α = 0, Mamba's error is 0.069 with ring:1 "
+            "(the paper's example), 0.066 with ring:2 and 0.0000 from ring:3 upwards: with fewer steps, W_BᵀW_C "
+            "becomes positive between patterns that share no training task. With six patterns, ring:3 contains every "
+            "pair in at least one order; the only unseen tasks are training tasks with swapped labels",
             others=("ring:1", "ring:2", "ring:4"),
         ),
     ] = Ring(steps=3)
     outlier_norm: Annotated[
         float,
         Chosen(
-            "as long as every other pattern, β. 0.012 at 3, 0.014 at 2, 0.032 at 1 (there 0.012 with κ_a' = 18)",
+            "β, like all other patterns. 0.012 at 3, 0.014 at 2, 0.032 at 1 (0.012 at 1 with κ_a' = 18)",
             others=(1.0, 2.0, 6.0),
         ),
     ] = 3.0
     test_outlier_scale: Annotated[
         float,
         Chosen(
-            "κ_a'. The paper says only κ_a' ≥ κ_a = 2, and much depends on it: 0.31 at 2, 0.10 at 3, 0.039 at 4, 0.018 "
-            "at 5, 0.012 at 6, 0.011 from 8 on. The figure the paper prints needs about 6. The gate sees a mixture as "
-            "κ_a' Σλ wᵀv*, and for one of the paper's three Σλ is only 0.3",
+            "κ_a'. The paper says only κ_a' ≥ κ_a = 2, and the error depends on it: 0.31 at 2, 0.10 at 3, 0.039 at 4, "
+            "0.018 at 5, 0.012 at 6, 0.011 from 8 upwards. The paper's figure needs about 6. A mixture enters the gate "
+            "as κ_a' Σλ wᵀv*, and one of the paper's three mixtures has only Σλ = 0.3",
             others=(2.0, 4.0, 8.0, 20.0),
         ),
     ] = 6.0
     train_irrelevant_scale: Annotated[
         float,
-        Chosen("K, the largest the paper allows (K ≤ 1/2). 0.012 at 0.5, 0.013 at 0.25 and at 0.1", others=(0.1, 0.25)),
+        Chosen(
+            "K, the largest value the paper allows (K ≤ 1/2). 0.012 at 0.5, 0.013 at 0.25 and 0.1", others=(0.1, 0.25)
+        ),
     ] = 0.5
     test_irrelevant_scale: Annotated[
         float,
@@ -80,36 +83,36 @@ class MambaPaper(Settings):
     counting: Annotated[
         Literal["bernoulli", "exact"],
         Chosen(
-            "M (7) says 'with a probability of α'; 'exact' corrupts exactly α·l examples of a test prompt instead",
+            "M (7) says 'with a probability of α'; 'exact' instead corrupts exactly α·l examples of a test prompt",
             others=("exact",),
         ),
     ] = "bernoulli"
     balance: Annotated[
         Literal["independent", "stratified"],
         Chosen(
-            "whether a batch covers tasks by chance or in equal shares is not said; 0.012 either way",
+            "the paper does not say whether a batch has random or equal shares of the tasks; 0.012 in both cases",
             others=("stratified",),
         ),
     ] = "independent"
     batch_size: Annotated[
-        int, Chosen("B. 0.012 from 128 on, 0.018 at 64, 0.019 at 32, 0.023 at 16", others=(16, 32, 512))
+        int, Chosen("B. 0.012 from 128 upwards, 0.018 at 64, 0.019 at 32, 0.023 at 16", others=(16, 32, 512))
     ] = 128
     steps: Annotated[
-        int, Chosen("T. 0.012 from 1000 on, 0.014 at 500, 0.018 at 250, 0.025 at 125", others=(125, 250, 4000))
+        int, Chosen("T. 0.012 from 1000 upwards, 0.014 at 500, 0.018 at 250, 0.025 at 125", others=(125, 250, 4000))
     ] = 1000
     step_sizes: Annotated[
         dict[str, float],
         Chosen(
-            "η ≤ 1 is all the paper says. Mamba: 0.023 at 0.1, 0.015 at 0.3, 0.012 at 1, 0.051 at 2, 0.45 at 4. The "
-            "linear model sums l examples and wants smaller steps: its error at α = 0.6 is 0.78 at 0.005, 0.80 at "
-            "0.02, 0.79 at 0.05 and at 0.1, 0.76 at 0.2; above 0.25 every seed diverges. Softmax at α = 0.6: 0.012 at "
-            "0.1 and at 0.3, 0.096 at 1, 0.24 at 3",
+            "the paper says only η ≤ 1. Mamba: 0.023 at 0.1, 0.015 at 0.3, 0.012 at 1, 0.051 at 2, 0.45 at 4. The "
+            "linear model sums l examples and needs smaller steps: its error at α = 0.6 is 0.78 at 0.005, 0.80 at "
+            "0.02, 0.79 at 0.05 and 0.1, 0.76 at 0.2; above 0.25 every seed diverges. Softmax at α = 0.6: 0.012 at 0.1 "
+            "and 0.3, 0.096 at 1, 0.24 at 3",
             others=tuple({"mamba": a, "linear": b, "softmax": 0.3} for a, b in ((0.1, 0.005), (0.3, 0.02), (2.0, 0.1))),
         ),
     ] = {"mamba": 1.0, "linear": 0.05, "softmax": 0.3}
 
     def patterns(self) -> Patterns:
-        """The dictionary that training and test prompts share."""
+        """Return the patterns that training and test prompts share."""
         return Patterns(
             dimension=self.dimension,
             relevant=self.relevant,
@@ -121,7 +124,7 @@ class MambaPaper(Settings):
         )
 
     def train_prompts(self, outlier_fraction: float) -> Prompts:
-        """Definition 1: the training outliers, with random labels."""
+        """Return training prompts, Definition 1: training outliers with random labels."""
         return Prompts(
             patterns=self.patterns(),
             tasks=self.train_tasks,
@@ -132,7 +135,7 @@ class MambaPaper(Settings):
         )
 
     def test_prompts_with(self, **outliers: Any) -> Prompts:
-        """Definition 2: unseen outliers, mixtures of the training ones."""
+        """Return test prompts, Definition 2: unseen outliers, which are mixtures of the training outliers."""
         return Prompts(
             patterns=self.patterns(),
             tasks=self.test_tasks,
@@ -142,7 +145,7 @@ class MambaPaper(Settings):
         )
 
     def amount(self, fraction: float) -> dict[str, Any]:
-        """How many outliers, as `Outliers` takes it."""
+        """Return the number of outliers as an argument of `Outliers`."""
         if self.counting == "bernoulli":
             return {"fraction": fraction}
         count = round(fraction * self.context_length)
@@ -154,11 +157,11 @@ class MambaPaper(Settings):
         return {"count": count}
 
     def model(self, name: str) -> Model:
-        """A one-layer model, started at δI if it is a built-in one."""
+        """Return a one-layer model; built-in models start at δI."""
         return Model(name=name, options={} if ":" in name else {"init_scale": self.init_scale})
 
     def recipe(self, name: str) -> Recipe:
-        """Plain SGD on the hinge loss (M (4), (19))."""
+        """Return the recipe: plain SGD on the hinge loss (M (4), (19))."""
         if name not in self.step_sizes:
             raise InputError(f"step_sizes: has none for {name}; add one, such as --set step_sizes.{name}=0.1")
         return Recipe(steps=self.steps, batch_size=self.batch_size, step_size=self.step_sizes[name])
@@ -170,16 +173,16 @@ DEEP: dict[str, Architecture] = {
     "deep-linear": {"residual": True, "norm": "none", "divide": True, "sees": "all"},
     "deep-softmax": {"residual": True, "norm": "rms", "sees": "context"},
 }
-"""How deep models are built: `DeepMambaPaper.architectures` says why."""
+"""The architectures of deep models; `DeepMambaPaper.architectures` gives the reasons."""
 DEEP_STEPS = {"deep-mamba": 0.02, "deep-linear": 0.1, "deep-softmax": 0.1}
-"""η of each: `DeepMambaPaper.step_sizes` says why."""
+"""η of each model; `DeepMambaPaper.step_sizes` gives the reasons."""
 
 PLACEMENTS = {"farthest": "FQ", "random": "R", "closest": "CQ"}
-"""Where outliers stand in a test prompt: our names, and the paper's."""
+"""Positions of outliers in a test prompt: iclab's names and the paper's."""
 
 
 class DeepMambaPaper(MambaPaper):
-    """Paper M's models of three layers (§4.2, B.1): the data of one layer, and what is said and unsaid beyond."""
+    """Three-layer models of paper M (§4.2, B.1), with the data of the one-layer models."""
 
     layers: Annotated[int, Field(ge=1), Disclosed("M §4.2")] = 3
     train_outlier_fraction: Annotated[float, Field(ge=0, le=1), Disclosed("p_a, M §4.2")] = 0.4
@@ -187,33 +190,35 @@ class DeepMambaPaper(MambaPaper):
     outlier_labels: Annotated[
         Literal["random", "flip", "target"],
         Chosen(
-            "the label rule of the tables. A plain vote of same-pattern examples gives the linear model's printed "
-            "numbers to three points under random labels (M-tab5); under flipped ones it would give 44 %. Flipped: "
-            "Mamba 99.9 / 98.8 / 45.4, linear 53; target: 99.9 / 99.4 / 83.4, 94",
+            "the label rule of the tables. With random labels, a plain vote of same-pattern examples gives the linear "
+            "model's printed numbers to three points (M-tab5); with flipped labels it would give 44 %. Flipped: Mamba "
+            "99.9 / 98.8 / 45.4, linear 53; target: 99.9 / 99.4 / 83.4, 94",
             others=("flip", "target"),
         ),
     ] = "random"
     test_prompts: Annotated[
-        int, Field(ge=1), Chosen("for each seed and condition; seeds differ by far more than this resolves", grid=True)
+        int,
+        Field(ge=1),
+        Chosen("per seed and condition; the differences between seeds are far larger than its error", grid=True),
     ] = 4_000
 
     evidence = (
         "Numbers of outlier_labels, architectures, steps and step_sizes are accuracies of three layers at FQ / R / CQ "
-        "in %, one where they are all alike: 8 seeds, 2,000 prompts, in the rows of M-tab1 of `iclab run sensitivity`; "
-        "as chosen Mamba 99.9 / 99.5 / 85.5, linear 94.9 / 94.7 / 95.1. Those with a * are of single trainings, 8 "
-        f"seeds, 1,500 prompts. The others are of one layer. {MambaPaper.evidence}"
+        "in %, or one number if all are alike: 8 seeds, 2,000 prompts, from the rows of M-tab1 of `iclab run "
+        "sensitivity`; as chosen, Mamba 99.9 / 99.5 / 85.5, linear 94.9 / 94.7 / 95.1. Numbers with a * are from "
+        f"single trainings, 8 seeds, 1,500 prompts. Numbers of other settings are for one layer. {MambaPaper.evidence}"
     )
     architectures: Annotated[
         dict[str, Architecture],
         Chosen(
-            "the paper does not define a deep model. Mamba and softmax are built as such blocks are elsewhere: a "
-            "residual stream, and each token divided by its root mean square before a layer. Without the norm 6 of 8 "
-            "seeds of Mamba diverge, the others give 95 / 66 / 56; without the residual stream 99.7 / 98.8 / 75.1. "
-            "Softmax* 99.4 / 99.3 / 99.4, without the norm 88, looking back only 96 / 98 / 99. The linear model has no "
-            "norm, which would not be linear. With one it is at 100.0, better than Mamba, and so under flipped labels: "
-            "the paper's contrast is one between a Mamba with a norm and a linear model without. Looking back only it "
-            "gives 94.3 / 95.8 / 96.3. Without 1/l*, SGD diverges at 0.001, and Adam reaches 50; without the residual "
-            "stream* nothing is learnt",
+            "the paper does not define a deep model. Mamba and softmax are usual blocks: a residual stream, and each "
+            "token divided by its root mean square before a layer. Without the norm, 6 of 8 seeds of Mamba diverge and "
+            "the others give 95 / 66 / 56; without the residual stream 99.7 / 98.8 / 75.1. Softmax* 99.4 / 99.3 / "
+            "99.4, without the norm 88, with causal attention 96 / 98 / 99. The linear model has no norm, because a "
+            "norm is not linear. With a norm it gives 100.0, better than Mamba, also with flipped labels: the paper's "
+            "contrast is between a Mamba with a norm and a linear model without one. With causal attention it gives "
+            "94.3 / 95.8 / 96.3. Without 1/l*, SGD diverges at 0.001 and Adam reaches 50; without the residual "
+            "stream* it learns nothing",
             others=tuple(
                 DEEP | {model: DEEP[model] | change}
                 for model, change in (
@@ -229,7 +234,7 @@ class DeepMambaPaper(MambaPaper):
         int,
         Chosen(
             "T. 250: Mamba 99.9 / 99.3 / 79.7, linear 87.6; 1000: 99.9 / 99.6 / 88.9, 94.5. 1000 steps of half the "
-            "size* give what was chosen",
+            "size* give the same as the chosen values",
             others=(250, 1000),
         ),
     ] = 500
@@ -237,22 +242,22 @@ class DeepMambaPaper(MambaPaper):
         dict[str, float],
         Chosen(
             "plain SGD as for one layer. Mamba 99.9 / 99.3 / 79.7 at 0.01, 100.0 / 99.8 / 91.8 at 0.1; 84 at CQ with "
-            "Adam* at 0.002, decay and clipping. Nothing but the 83 the paper prints speaks for one of them; M-tab1 "
-            "shows steps five times as large beside it. Linear 86.5 at 0.05, 90.3 at 0.2, half of the seeds* diverge "
-            "at 0.3. Softmax* 99.4 at 0.1",
+            "Adam* at 0.002, decay and clipping. Only the paper's printed 83 supports one of these values; M-tab1 also "
+            "shows a step size five times as large. Linear 86.5 at 0.05, 90.3 at 0.2; half of the seeds* diverge at "
+            "0.3. Softmax* 99.4 at 0.1",
             others=tuple(DEEP_STEPS | {"deep-mamba": a, "deep-linear": b} for a, b in ((0.01, 0.05), (0.1, 0.2))),
         ),
     ] = DEEP_STEPS
     cq_training: Annotated[
-        bool, Disclosed("M B.1: from the middle of the training on, every prompt has its outliers closest to the query")
+        bool, Disclosed("M B.1: in the second half of the training, every prompt has its outliers closest to the query")
     ] = False
     watched: Annotated[
         tuple[Annotated[float, Field(ge=0, le=1)], ...],
-        Chosen("shares of the training after which weights are kept, for the figures"),
+        Chosen("shares of the training after which weights are stored, for the figures"),
     ] = (0.02, 0.05, 0.1, 0.2, 0.3, 0.45, 0.6, 0.8)
 
     def model(self, name: str) -> Model:
-        """A deep model, built as chosen."""
+        """Return a deep model with the chosen architecture."""
         if ":" in name:
             return Model(name=name)
         if name not in self.architectures:
@@ -262,26 +267,26 @@ class DeepMambaPaper(MambaPaper):
         )
 
     def recipe(self, name: str) -> Recipe:
-        """Plain SGD, with weights kept on the way."""
+        """Return the recipe: plain SGD, with weights stored during training."""
         more: dict[str, Any] = {"snapshots": tuple(round(share * self.steps) for share in self.watched)}
         if self.cq_training:
             first = self.train_prompts(self.train_outlier_fraction)
             closest = first.outliers.replace(placement="closest")
             more["switches"] = (Switch(step=self.steps // 2, prompts=first.replace(outliers=closest)),)
-        return Recipe.model_validate(super().recipe(name).model_dump() | more)  # which sorts snapshots
+        return Recipe.model_validate(super().recipe(name).model_dump() | more)  # sorts snapshots
 
     def training(self, name: str) -> Training:
-        """A training of one model as the tables have it."""
+        """Return the training of one model in the tables."""
         prompts = self.train_prompts(self.train_outlier_fraction)
         return Training(model=self.model(name), prompts=prompts, recipe=self.recipe(name), engine=self.engine)
 
     def placed(self, placement: str, fraction: float | None = None) -> Prompts:
-        """Test prompts with all outliers in one place."""
+        """Return test prompts with a placement of outliers."""
         amount = self.amount(self.outlier_fraction if fraction is None else fraction)
         return self.test_prompts_with(labels=self.outlier_labels, placement=placement, **amount)
 
     def one_layer(self) -> MambaPaper:
-        """The same data, with M-fig2's recipe for one layer."""
+        """Return settings with the same data and the one-layer recipe of M-fig2."""
         return self.as_kind(MambaPaper, without=("steps", "step_sizes", "test_prompts"))
 
     def quick(self) -> Self:

@@ -1,4 +1,4 @@
-"""M-tab1: three layers of Mamba and of linear attention, with outliers far from the query, anywhere, and close."""
+"""M-tab1: three layers of Mamba and of linear attention, with outliers far from the query, anywhere, or close."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from pydantic import Field
 
 from iclab.papers.mamba.placements import Column, PlacementTable, ahead, at_least, between, flat
 from iclab.papers.mamba.settings import DeepMambaPaper
-from iclab.study.claims import Claim
+from iclab.study.claims import Claim, Judge
 from iclab.study.settings import Chosen, Different, Disclosed
 
 ColumnName = Literal[
@@ -22,19 +22,20 @@ ColumnName = Literal[
     "step size × 5",
 ]
 TESTS_ONLY: tuple[ColumnName, ...] = ("as chosen", "labels flipped", "κ_a' = 2", "seen outliers")
-"""Columns that differ in their tests alone, and need no training of their own."""
+"""Columns that change only the tests and share one training."""
+MAMBA, LINEAR = "deep-mamba", "deep-linear"
 CLEARLY = 0.02
 """The paper: Mamba is "clearly better" at FQ and R. Read as: by more than two points."""
 
 
 class TableSettings(DeepMambaPaper):
-    """A table of several models, with further columns for what the paper does not say."""
+    """Settings of a table of several models, with extra columns for settings that the paper does not state."""
 
     models: Annotated[
         tuple[str, ...],
         Field(min_length=1),
         Different,
-        Disclosed("M Table 1 has the first two; softmax attention is M-tab3's, shown here for its further columns"),
+        Disclosed("M Table 1 has the first two; softmax attention belongs to M-tab3 and is here for the extra columns"),
     ] = ("deep-mamba", "deep-linear", "deep-softmax")
     columns: Annotated[
         tuple[ColumnName, ...],
@@ -42,15 +43,15 @@ class TableSettings(DeepMambaPaper):
         Different,
         Chosen(
             "one change at a time, for every model: flipped test labels; test outliers as strong as in training; "
-            "the training outliers themselves; one step round the ring (M1 tasks) in training; outlier patterns a "
-            "third as long; a norm for the model that has none, and none for one that has; and for Mamba, whose drop "
-            "at CQ depends on it, steps five times as large",
+            "training outliers in the tests; one step round the ring (M1 tasks) in training; outlier patterns a "
+            "third as long; a norm for models without one and no norm for models with one; and for Mamba a step size "
+            "five times as large, because its drop at CQ depends on it",
             grid=True,
         ),
     ] = (*TESTS_ONLY, "U = 1", "outlier norm 1", "norm exchanged", "step size × 5")
 
     def column(self, name: ColumnName) -> Column:
-        """Return a column by its name."""
+        """Return the column with a name."""
         changes: dict[ColumnName, dict[str, Any]] = {
             "as chosen": {},
             "labels flipped": {"outlier_labels": "flip"},
@@ -66,29 +67,29 @@ class TableSettings(DeepMambaPaper):
             },
             "step size × 5": {"step_sizes": {model: 5 * size for model, size in self.step_sizes.items()}},
         }
-        about = {"norm exchanged": tuple(self.architectures), "step size × 5": ("deep-mamba",)}
-        return Column(name, self.replace(**changes[name]), name in ("as chosen", "labels flipped"), about.get(name))
+        models = {"norm exchanged": tuple(self.architectures), "step size × 5": ("deep-mamba",)}
+        return Column(name, self.replace(**changes[name]), name in ("as chosen", "labels flipped"), models.get(name))
 
     def quick(self) -> Self:
-        """Return the quick edition: the first columns that need no further training."""
+        """Return the quick edition: the first two columns, which share one training."""
         fewer = tuple(name for name in self.columns if name in TESTS_ONLY[:2]) or self.columns
         return super().quick().replace(columns=fewer)
 
 
 class ModelTable(PlacementTable[TableSettings]):
-    """A table of several models, column by column."""
+    """A table of several models."""
 
     def columns(self, settings: TableSettings) -> list[Column]:
-        """Return the columns asked for."""
+        """Return the columns in the settings."""
         return [settings.column(name) for name in settings.columns]
 
     def models(self, settings: TableSettings) -> tuple[str, ...]:
-        """Return the models asked for."""
+        """Return the models in the settings."""
         return settings.models
 
 
 def cell(model: str, placement: str, column: ColumnName = "as chosen", stage: str = "trained") -> dict[str, str]:
-    """Pick out one cell."""
+    """Select one cell."""
     return {"column": column, "model": model, "stage": stage, "placement": placement}
 
 
@@ -96,16 +97,16 @@ class MambaAndLinear(ModelTable):
     """Mamba against the linear Transformer."""
 
     id = "M-tab1"
-    title = "Accuracy of three layers by the place of the outliers"
+    title = "Accuracy of three layers by the position of the outliers"
     paper = (
         "With half of the examples outliers, Mamba reaches 99.73 (FQ), 99.67 (R) and 82.73 % (CQ), the linear "
-        "Transformer 93.68, 94.12 and 93.96 %: Mamba is clearly better at FQ and R, and drops at CQ; the linear one "
-        "does not mind where outliers stand."
+        "Transformer 93.68, 94.12 and 93.96 %: Mamba is clearly better at FQ and R and drops at CQ; the linear "
+        "Transformer hardly depends on the position of the outliers."
     )
     reading = (
-        "One panel a setting; the first is the paper's as far as it is said. Dots are means over seeds with their "
-        "interval, faint dots are seeds, diamonds the paper's numbers, crosses the untrained models, the dashed line "
-        "a plain vote of the examples that share the query's pattern."
+        "One panel per setting; the first has the paper's settings, where it states them. Dots are means over seeds "
+        "with their interval, faint dots are single seeds, diamonds are the paper's numbers, crosses are untrained "
+        "models, and the dashed line is a plain vote of the examples with the query's pattern."
     )
     settings = TableSettings
     numbers = {
@@ -114,117 +115,132 @@ class MambaAndLinear(ModelTable):
     }
 
     def claims(self, settings: TableSettings) -> list[Claim]:
-        """What the paper reads out of the table, and where the linear model stands."""
-        n, mamba, linear = settings.seeds, "deep-mamba", "deep-linear"
-        claims = [
-            Claim(
-                "M-tab1.mamba-fq",
-                "Mamba, FQ: 99.73 %",
-                "accuracy > 0.99 at FQ",
-                at_least(n, 0.99, [cell(mamba, "FQ")]),
-                models=(mamba,),
-            ),
-            Claim(
-                "M-tab1.mamba-r",
-                "Mamba, R: 99.67 %",
-                "accuracy > 0.98 at R",
-                at_least(n, 0.98, [cell(mamba, "R")]),
-                models=(mamba,),
-            ),
-            Claim(
-                "M-tab1.mamba-cq-drop",
-                "Mamba drops significantly at CQ: 82.73 %",
-                "accuracy at CQ more than 0.08 below FQ and R, on paired seeds",
-                ahead(n, 0.08, [(cell(mamba, place), cell(mamba, "CQ")) for place in ("FQ", "R")]),
-                models=(mamba,),
-            ),
-            Claim(
-                "M-tab1.mamba-cq-drop.larger-steps",
-                "the same after steps five times as large",
-                "accuracy at CQ more than 0.08 below FQ and R, on paired seeds",
-                ahead(
-                    n,
-                    0.08,
-                    [
-                        (cell(mamba, place, "step size × 5"), cell(mamba, "CQ", "step size × 5"))
-                        for place in ("FQ", "R")
-                    ],
-                ),
-                models=(mamba,),
-                ours=True,
-            ),
-            Claim(
-                "M-tab1.linear-flat",
-                "the linear Transformer is much less affected by the place: 93.68, 94.12, 93.96 % (it must be, if it "
-                "sees all examples at once: it does not know their order)",
-                "placements differ by less than 0.01, on paired seeds",
-                flat(n, 0.01, {"column": "as chosen", "model": linear, "stage": "trained"}),
-                models=(linear,),
-            ),
-            Claim(
-                "M-tab1.mamba-better",
-                "Mamba is clearly better than the linear Transformer at FQ and R",
-                f"Mamba − linear > {CLEARLY} at FQ and R, on paired seeds",
-                ahead(n, CLEARLY, [(cell(mamba, place), cell(linear, place)) for place in ("FQ", "R")]),
-                models=(mamba, linear),
-            ),
-            Claim(
-                "M-tab1.mamba-better.flipped",
-                "the more so where labels are flipped",
-                "Mamba − linear > 0.1 at FQ and R under flipped labels, on paired seeds",
-                ahead(
-                    n,
-                    0.1,
-                    [
-                        (cell(mamba, place, "labels flipped"), cell(linear, place, "labels flipped"))
-                        for place in ("FQ", "R")
-                    ],
-                ),
-                models=(mamba, linear),
-                ours=True,
-            ),
-            Claim(
-                "M-tab1.mamba-better.both-with-norm",
-                "the same where the linear model has a norm too",
-                f"Mamba − linear with a norm > {CLEARLY} at FQ and R, on paired seeds",
-                ahead(
-                    n,
-                    CLEARLY,
-                    [(cell(mamba, place), cell(linear, place, "norm exchanged")) for place in ("FQ", "R")],
-                ),
-                models=(mamba, linear),
-                ours=True,
-            ),
-            Claim(
-                "M-tab1.mamba-better.neither-with-norm",
-                "the same where neither has a norm",
-                f"Mamba without a norm − linear > {CLEARLY} at FQ and R, on paired seeds",
-                ahead(
-                    n,
-                    CLEARLY,
-                    [(cell(mamba, place, "norm exchanged"), cell(linear, place)) for place in ("FQ", "R")],
-                ),
-                models=(mamba, linear),
-                ours=True,
-            ),
-            Claim(
-                "M-tab1.mamba-beats-vote",
-                "Mamba does better than a plain vote",
-                f"Mamba − vote > {CLEARLY} at FQ and R, on paired seeds",
-                ahead(n, CLEARLY, [(cell(mamba, place), cell("vote", place, stage="vote")) for place in ("FQ", "R")]),
-                models=(mamba,),
-                ours=True,
-            ),
+        """Return the paper's claims about each model and their difference, and iclab's questions."""
+        return [
+            *_mamba_claims(settings.seeds),
+            _linear_flat_claim(settings.seeds),
+            *_comparison_claims(settings.seeds),
+            *_linear_level_claims(settings.seeds),
         ]
-        levels: dict[str, ColumnName] = {"U3": "as chosen", "U1": "U = 1"}
-        for name, column in levels.items():
-            claims.append(
-                Claim(
-                    f"M-tab1.linear-level.{name}",
-                    "the linear Transformer: 93.68, 94.12, 93.96 %",
-                    f"accuracy between 0.93 and 0.955 at FQ, R and CQ, trained on ring:{name[1]}",
-                    between(n, 0.93, 0.955, [cell(linear, place, column) for place in ("FQ", "R", "CQ")]),
-                    models=(linear,),
-                )
-            )
-        return claims
+
+
+def _mamba_claims(n: int) -> list[Claim]:
+    def drop(column: ColumnName) -> Judge:
+        return ahead(n, 0.08, [(cell(MAMBA, place, column), cell(MAMBA, "CQ", column)) for place in ("FQ", "R")])
+
+    return [
+        Claim(
+            "M-tab1.mamba-fq",
+            "Mamba, FQ: 99.73 %",
+            "accuracy > 0.99 at FQ",
+            at_least(n, 0.99, [cell(MAMBA, "FQ")]),
+            models=(MAMBA,),
+        ),
+        Claim(
+            "M-tab1.mamba-r",
+            "Mamba, R: 99.67 %",
+            "accuracy > 0.98 at R",
+            at_least(n, 0.98, [cell(MAMBA, "R")]),
+            models=(MAMBA,),
+        ),
+        Claim(
+            "M-tab1.mamba-cq-drop",
+            "Mamba drops significantly at CQ: 82.73 %",
+            "accuracy at CQ more than 0.08 below FQ and R, on paired seeds",
+            drop("as chosen"),
+            models=(MAMBA,),
+        ),
+        Claim(
+            "M-tab1.mamba-cq-drop.larger-steps",
+            "the same with a step size five times as large",
+            "accuracy at CQ more than 0.08 below FQ and R, on paired seeds",
+            drop("step size × 5"),
+            models=(MAMBA,),
+            ours=True,
+        ),
+    ]
+
+
+def _linear_flat_claim(n: int) -> Claim:
+    return Claim(
+        "M-tab1.linear-flat",
+        "the linear Transformer is much less affected by the position: 93.68, 94.12, 93.96 % (this must be so if it "
+        "sees all examples at once, because it does not know their order)",
+        "placements differ by less than 0.01, on paired seeds",
+        flat(n, 0.01, {"column": "as chosen", "model": LINEAR, "stage": "trained"}),
+        models=(LINEAR,),
+    )
+
+
+def _comparison_claims(n: int) -> list[Claim]:
+    def better(
+        id_: str, paper: str, predicate: str, mamba: ColumnName, linear: ColumnName, margin: float, ours: bool = True
+    ) -> Claim:
+        pairs = [(cell(MAMBA, place, mamba), cell(LINEAR, place, linear)) for place in ("FQ", "R")]
+        return Claim(
+            f"M-tab1.mamba-better{id_}",
+            paper,
+            f"{predicate}, on paired seeds",
+            ahead(n, margin, pairs),
+            models=(MAMBA, LINEAR),
+            ours=ours,
+        )
+
+    votes = [(cell(MAMBA, place), cell("vote", place, stage="vote")) for place in ("FQ", "R")]
+    return [
+        better(
+            "",
+            "Mamba is clearly better than the linear Transformer at FQ and R",
+            f"Mamba − linear > {CLEARLY} at FQ and R",
+            "as chosen",
+            "as chosen",
+            CLEARLY,
+            ours=False,
+        ),
+        better(
+            ".flipped",
+            "the difference is larger with flipped labels",
+            "Mamba − linear > 0.1 at FQ and R under flipped labels",
+            "labels flipped",
+            "labels flipped",
+            0.1,
+        ),
+        better(
+            ".both-with-norm",
+            "the same if the linear model has a norm too",
+            f"Mamba − linear with a norm > {CLEARLY} at FQ and R",
+            "as chosen",
+            "norm exchanged",
+            CLEARLY,
+        ),
+        better(
+            ".neither-with-norm",
+            "the same if neither has a norm",
+            f"Mamba without a norm − linear > {CLEARLY} at FQ and R",
+            "norm exchanged",
+            "as chosen",
+            CLEARLY,
+        ),
+        Claim(
+            "M-tab1.mamba-beats-vote",
+            "Mamba is better than a plain vote",
+            f"Mamba − vote > {CLEARLY} at FQ and R, on paired seeds",
+            ahead(n, CLEARLY, votes),
+            models=(MAMBA,),
+            ours=True,
+        ),
+    ]
+
+
+def _linear_level_claims(n: int) -> list[Claim]:
+    columns: dict[str, ColumnName] = {"U3": "as chosen", "U1": "U = 1"}
+    return [
+        Claim(
+            f"M-tab1.linear-level.{name}",
+            "the linear Transformer: 93.68, 94.12, 93.96 %",
+            f"accuracy between 0.93 and 0.955 at FQ, R and CQ, trained on ring:{name[1]}",
+            between(n, 0.93, 0.955, [cell(LINEAR, place, column) for place in ("FQ", "R", "CQ")]),
+            models=(LINEAR,),
+        )
+        for name, column in columns.items()
+    ]

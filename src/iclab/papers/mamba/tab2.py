@@ -20,7 +20,7 @@ PRINTED = {
 
 
 class HeadSettings(DeepMambaPaper):
-    """M-tab2."""
+    """Settings of M-tab2."""
 
     dimension: Annotated[int, Disclosed("d, M B.1")] = 72
     heads: Annotated[
@@ -32,24 +32,24 @@ class HeadSettings(DeepMambaPaper):
     single_with_values: Annotated[
         bool,
         Chosen(
-            "several heads need W_V and W_O, which the paper does not mention; one head with them is the fair rival, "
-            "and is shown beside the model of M-tab1, which has none"
+            "several heads need W_V and W_O, which the paper does not mention; one head with them is the fair "
+            "comparison. It is shown next to the model of M-tab1, which has neither"
         ),
     ] = True
 
     def quick(self) -> Self:
-        """Return the quick edition: a smaller dimension and the heads that divide it."""
+        """Return the quick edition: a smaller dimension and fewer numbers of heads."""
         small = min(self.dimension, 30)
         return super().quick().replace(dimension=small, heads=tuple(h for h in self.heads if small % h == 0 and h < 3))
 
 
 def name_of(heads: int, values: bool) -> str:
-    """Name a column."""
+    """Return the name of a column."""
     return f"H = {heads}" + (" with W_V, W_O" if heads == 1 and values else "")
 
 
 class Heads(PlacementTable[HeadSettings]):
-    """Linear attention, head by head."""
+    """Linear attention by number of heads."""
 
     id = "M-tab2"
     title = "Accuracy of three layers of linear attention by the number of heads"
@@ -58,16 +58,17 @@ class Heads(PlacementTable[HeadSettings]):
         "degrade it: at R 94.12, 95.08, 93.10, 90.90 %."
     )
     reading = (
-        "One panel a number of heads. Heads have values of their own (W_V, W_O), which start as a cut of the token "
-        "and its inverse; one head is shown without them, as in M-tab1, and with. More heads start as another "
-        "function, with far smaller outputs, because each weighs only its own slice (see the untrained models)."
+        "One panel per number of heads. Each head has its own values (W_V, W_O): at the start W_V cuts the token into "
+        "slices and W_O is the inverse. One head is shown without them, as in M-tab1, and with them. Several heads "
+        "start as a different function with far smaller outputs, because each head weighs only its own slice (see the "
+        "untrained models)."
     )
     settings = HeadSettings
     numbers = {(name_of(h, False), "deep-linear"): printed for h, printed in PRINTED.items()}
 
     def columns(self, settings: HeadSettings) -> list[Column]:
-        """Return a column for each number of heads."""
-        settings.model("deep-linear")  # which says so if there is none
+        """Return one column per number of heads."""
+        settings.model("deep-linear")  # raises an error if there is none
         wanted = [(h, h > 1) for h in settings.heads]
         if 1 in settings.heads and settings.single_with_values:
             wanted.insert(1, (1, True))
@@ -75,17 +76,17 @@ class Heads(PlacementTable[HeadSettings]):
         for heads, values in wanted:
             options = {**settings.architectures["deep-linear"], "heads": heads, "values": values}
             if not values:
-                options = settings.architectures["deep-linear"]  # the very model of M-tab1
+                options = settings.architectures["deep-linear"]  # the model of M-tab1
             changed = settings.replace(architectures={**settings.architectures, "deep-linear": options})
             columns.append(Column(name_of(heads, values), changed))
         return columns
 
     def models(self, settings: HeadSettings) -> tuple[str, ...]:
-        """Linear attention alone."""
+        """Return linear attention only."""
         return ("deep-linear",)
 
     def claims(self, settings: HeadSettings) -> list[Claim]:
-        """Two heads better than one, three and four worse; and the numbers."""
+        """Claim that two heads are better than one and that three and four are worse, and compare the numbers."""
 
         def cell(column: str, placement: str) -> dict[str, Any]:
             return {"column": column, "model": "deep-linear", "stage": "trained", "placement": placement}

@@ -1,4 +1,4 @@
-"""M-tab3: softmax attention beside Mamba and linear attention, three layers each."""
+"""M-tab3: three layers of softmax attention, Mamba and linear attention."""
 
 from __future__ import annotations
 
@@ -13,20 +13,20 @@ from iclab.study.settings import Chosen, Different, Disclosed
 
 
 class SoftmaxTableSettings(TableSettings):
-    """M-tab3."""
+    """Settings of M-tab3."""
 
-    dimension: Annotated[int, Disclosed("d, M B.1; the Mamba and linear numbers it prints are M-tab1's, at d = 30")] = (
-        72
-    )
+    dimension: Annotated[
+        int, Disclosed("d, M B.1; the printed Mamba and linear numbers are those of M-tab1, at d = 30")
+    ] = 72
     columns: Annotated[
         tuple[ColumnName, ...],
         Field(min_length=1),
         Different,
-        Chosen("M-tab1 has the further ones, for the same models at d = 30", grid=True),
+        Chosen("M-tab1 has the other columns, for the same models at d = 30", grid=True),
     ] = ("as chosen", "labels flipped")
 
     def quick(self) -> Self:
-        """Return the quick edition: at the dimension of M-tab1, whose models it then shares."""
+        """Return the quick edition: the dimension of M-tab1, to share its models."""
         return super().quick().replace(dimension=min(self.dimension, 30))
 
 
@@ -40,8 +40,9 @@ class WithSoftmax(ModelTable):
         "Mamba, and without its drop at CQ."
     )
     reading = (
-        "As M-tab1, with softmax attention, at d = 72. The paper prints M-tab1's numbers for Mamba and linear "
-        "attention; here they are trained again at this d. Its softmax CQ is 99.28 here and 99.38 in M-tab4."
+        "As in M-tab1, with softmax attention, at d = 72. For Mamba and linear attention, the paper prints the numbers "
+        "of M-tab1; iclab trains them again at this d. The paper's CQ number for softmax is 99.28 here and 99.38 in "
+        "M-tab4."
     )
     settings = SoftmaxTableSettings
     numbers = {
@@ -51,7 +52,7 @@ class WithSoftmax(ModelTable):
     }
 
     def claims(self, settings: SoftmaxTableSettings) -> list[Claim]:  # type: ignore[override]
-        """What the paper reads out of the table."""
+        """Return the paper's claims about softmax attention and Mamba."""
         n, mamba, linear, softmax = settings.seeds, "deep-mamba", "deep-linear", "deep-softmax"
         places = ("FQ", "R", "CQ")
         return [
@@ -64,8 +65,8 @@ class WithSoftmax(ModelTable):
             ),
             Claim(
                 "M-tab3.softmax-flat",
-                "no significant accuracy drop in the CQ setting for softmax attention (it cannot have one if it sees "
-                "all examples at once: it does not know their order)",
+                "no significant accuracy drop in the CQ setting for softmax attention (this must be so if it sees all "
+                "examples at once, because it does not know their order)",
                 "placements differ by less than 0.005, on paired seeds",
                 flat(n, 0.005, {"column": "as chosen", "model": softmax, "stage": "trained"}),
                 models=(softmax,),

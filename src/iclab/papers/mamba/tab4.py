@@ -27,11 +27,11 @@ from iclab.study.rows import listed, proportion
 from iclab.study.settings import Different, Disclosed
 
 NEAR = 0.02
-"""How near to a printed number counts as the same: seeds differ by about as much."""
+"""Accuracies this close to a printed number count as equal: seeds differ by about as much."""
 DROP = 0.1
 """The paper: "the sharp drop in test accuracy when α > 1/2". Read as: more than this, from α ≤ 1/2 to the largest α."""
 
-# The paper's numbers by α. Its headings stand one column too far right. CQ at 0.8 repeats 0.4's 99.60: left out.
+# The paper's numbers by α. Its headings are one column too far right. CQ at 0.8 repeats the 99.60 of 0.4: left out.
 SOFTMAX: dict[float, Numbers] = {
     0.4: (99.60, 99.63, 99.60),
     0.5: (99.40, 99.26, 99.38),
@@ -42,28 +42,28 @@ SOFTMAX: dict[float, Numbers] = {
 
 
 class FractionSettings(DeepMambaPaper):
-    """M-tab4 and M-tab5."""
+    """Settings of M-tab4 and M-tab5."""
 
     dimension: Annotated[int, Disclosed("d, M B.1")] = 72
     outlier_fractions: Annotated[
         tuple[Annotated[float, Field(ge=0, le=1)], ...],
         Field(min_length=1),
         Different,
-        Disclosed("α, M Tables 4 and 5, whose headings are shifted by one column", grid=True),
+        Disclosed("α, M Tables 4 and 5; their headings are shifted by one column", grid=True),
     ] = (0.4, 0.5, 0.6, 0.7, 0.8)
 
     def quick(self) -> Self:
-        """Return the quick edition: at the dimension of M-tab1, whose models it then shares."""
+        """Return the quick edition: the dimension of M-tab1, to share its models."""
         return super().quick().replace(dimension=min(self.dimension, 30))
 
 
 def name_of(fraction: float) -> str:
-    """Name a column."""
+    """Return the name of a column."""
     return f"α = {fraction:g}"
 
 
 def by_column(model: str, printed: Mapping[float, Numbers]) -> dict[tuple[str, str], Numbers]:
-    """Sort the paper's numbers by column and model."""
+    """Return the paper's numbers by column and model."""
     return {(name_of(fraction), model): numbers for fraction, numbers in printed.items()}
 
 
@@ -75,20 +75,20 @@ class FractionTable(PlacementTable[FractionSettings]):
     settings = FractionSettings
 
     def columns(self, settings: FractionSettings) -> list[Column]:
-        """Return a column for each α."""
+        """Return one column per α."""
         return [Column(name_of(f), settings.replace(outlier_fraction=f)) for f in settings.outlier_fractions]
 
     def models(self, settings: FractionSettings) -> tuple[str, ...]:
-        """One model alone."""
+        """Return the only model."""
         return (self.model,)
 
     def cell(self, fraction: float, placement: str, stage: str = "trained") -> dict[str, Any]:
-        """Pick out one cell."""
+        """Select one cell."""
         model = "vote" if stage == "vote" else self.model
         return {"column": name_of(fraction), "model": model, "stage": stage, "placement": placement}
 
     def printed_cells(self, settings: FractionSettings, stage: str = "trained") -> list[tuple[dict[str, Any], float]]:
-        """Pair every cell with what the paper prints for it; what it misprints is left out."""
+        """Pair every cell with the paper's number, without misprints."""
         return [
             (self.cell(fraction, place, stage), number / 100)
             for fraction in settings.outlier_fractions
@@ -97,7 +97,7 @@ class FractionTable(PlacementTable[FractionSettings]):
         ]
 
     def ends(self, settings: FractionSettings) -> list[tuple[dict[str, Any], dict[str, Any]]]:
-        """Pair the largest α up to 1/2 with the largest beyond, at each placement; nothing if either is missing."""
+        """Pair the largest α ≤ 1/2 with the largest α > 1/2 at each placement; no pairs if either is missing."""
         low = max((f for f in settings.outlier_fractions if f <= 0.5), default=None)
         high = max((f for f in settings.outlier_fractions if f > 0.5), default=None)
         if low is None or high is None:
@@ -105,7 +105,7 @@ class FractionTable(PlacementTable[FractionSettings]):
         return [(self.cell(low, place), self.cell(high, place)) for place in PLACEMENTS.values()]
 
     def chart(self, rows: list[Row], settings: FractionSettings) -> Figure:
-        """One panel per placement: accuracy against α."""
+        """Draw one panel per placement: accuracy against α."""
         fractions = [f for f in settings.outlier_fractions if any(row["column"] == name_of(f) for row in rows)]
         return Figure([self._by_fraction(rows, fractions, number) for number in range(len(PLACEMENTS))])
 
@@ -146,16 +146,16 @@ class SoftmaxFractions(FractionTable):
         "99.02, 98.04, 95.58 % for α = 0.4 … 0.8."
     )
     reading = (
-        "A panel a placement; marks as in M-tab1. The paper's headings stand one column too far right, so that its "
-        "first numbers have none and 0.8 is missing; they are read from 0.4 on. Its CQ at 0.8 repeats the 99.60 of 0.4 "
-        "and is left out; its CQ at 0.5 is 99.38 here and 99.28 in M-tab3."
+        "One panel per placement; marks as in M-tab1. The paper's headings are one column too far right: its first "
+        "numbers have no heading and 0.8 is missing. iclab reads the numbers from 0.4 upwards. The paper's CQ at 0.8 "
+        "repeats the 99.60 of 0.4 and is left out; its CQ at 0.5 is 99.38 here and 99.28 in M-tab3."
     )
     model = "deep-softmax"
     printed = SOFTMAX
     numbers = by_column(model, SOFTMAX)
 
     def claims(self, settings: FractionSettings) -> list[Claim]:
-        """No sharp drop; and the numbers."""
+        """Claim that there is no sharp drop, and compare the numbers."""
         upto = [f for f in settings.outlier_fractions if f <= 0.7]
         return [
             Claim(
@@ -172,7 +172,7 @@ class SoftmaxFractions(FractionTable):
             ),
             Claim(
                 "M-tab4.numbers",
-                "all numbers of Table 4 but CQ at 0.8",
+                "all numbers of Table 4 except CQ at 0.8",
                 f"within {NEAR} of each of the paper's numbers",
                 near_print(settings.seeds, NEAR, self.printed_cells(settings)),
             ),

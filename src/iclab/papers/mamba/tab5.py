@@ -22,15 +22,16 @@ class LinearFractions(FractionTable):
     title = "Accuracy of three layers of linear attention against the fraction of outliers"
     paper = "Linear attention drops sharply when α > 1/2: at R 96.48, 94.12, 90.66, 81.00, 67.78 % for α = 0.4 … 0.8."
     reading = (
-        "A panel a placement; marks as in M-tab1. The table is headed 'Softmax Attention' in the paper, and its "
-        "headings stand one column too far right; its caption, and its agreement with M-tab1 at 0.5, say linear."
+        "One panel per placement; marks as in M-tab1. The paper's heading is 'Softmax Attention', and "
+        "the column headings are one column too far right. The caption and the agreement with M-tab1 at 0.5 show that "
+        "the model is linear."
     )
     model = "deep-linear"
     printed = LINEAR
     numbers = by_column(model, LINEAR)
 
     def claims(self, settings: FractionSettings) -> list[Claim]:
-        """A sharp drop; the numbers; and whether a plain vote would print the same."""
+        """Claim a sharp drop, compare the numbers, and ask whether a plain vote gives the same numbers."""
         return [
             Claim(
                 "M-tab5.sharp-drop",
