@@ -10,7 +10,7 @@ import pytest
 from matplotlib.figure import Figure
 
 from iclab.catalog import experiments, find
-from iclab.cli.parser import pairs
+from iclab.cli.values import read_pairs
 from iclab.lab import Store, run
 from iclab.papers.planned import PLANNED
 from iclab.report import write
@@ -162,7 +162,7 @@ def test_settings_can_be_said_again():
     assert usual.quick().arguments() == ["--quick"]
     other = usual.replace(counting="exact", steps=20, models=("mamba",))
     assert set(other.arguments()) == {"--set", "counting=exact", "steps=20", 'models=["mamba"]'}
-    again = usual.replace(**pairs([word for word in other.arguments() if word != "--set"]))
+    again = usual.replace(**read_pairs([word for word in other.arguments() if word != "--set"]))
     assert again == other
 
 

@@ -1,4 +1,4 @@
-"""The report: one page where the papers meet their measurement, made from a store and nothing else."""
+"""The report: one HTML page with the claims, figures and tables of all experiments, made from a store."""
 
 from iclab.report.content import Content
 from iclab.report.page import write

@@ -1,22 +1,25 @@
-"""What the report says, as plain data: everything comes from a store and from the experiments themselves."""
+"""The content of the report as plain data, read from a store and from the experiments."""
 
 from __future__ import annotations
 
+import re
 import shlex
 from collections import Counter
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 from iclab.catalog import experiments
 from iclab.lab import MeasurementCell, Store
 from iclab.papers.planned import PLANNED
+from iclab.report.drawing import Drawing, drawing_of
+from iclab.study.charts import name_of
 from iclab.study.claims import Claim, Judgement
 from iclab.study.edition import Edition, best
 from iclab.study.experiment import Condition, Experiment
 from iclab.study.outcome import Outcome
-from iclab.study.settings import Disclosed
-from iclab.study.style import NAMES
+from iclab.study.settings import Disclosed, Settings
 
 NOT_RUN = Judgement("not run")
 PAPERS = {
@@ -25,11 +28,12 @@ PAPERS = {
     "S": "Feature selectors: the same model, what it selects and what it decides by",
     "": "Beyond the papers",
 }
+EDITIONS = {"full": "full edition", "quick": "quick edition", "other": "own settings"}
 
 
 @dataclass(frozen=True)
 class Setting:
-    """One setting as it was run."""
+    """A setting of an experiment and the reason for its value."""
 
     name: str
     value: str
@@ -39,45 +43,61 @@ class Setting:
 
 @dataclass(frozen=True)
 class Section:
-    """One experiment."""
+    """The part of the report about one experiment."""
 
     experiment: Experiment[Any]
+    edition: Edition
+    """The edition that is shown; the full one if the experiment has not been run."""
     outcome: Outcome | None
     cells: tuple[MeasurementCell, ...]
-    """What the store holds of it."""
+    """The cells of this edition that the store holds."""
     seconds: float
-    """What its cells took, added up; cells that several experiments share count in each."""
+    """The computing time of its cells. Cells that experiments share count in each of them."""
     settings: tuple[Setting, ...]
     models: dict[str, str]
-    """The code of the models it trains, by name."""
+    """The source code of the models it trains, by model id."""
     claims: tuple[dict[str, Any], ...]
 
     @property
     def id(self) -> str:
-        """Its id."""
+        """The id of the experiment."""
         return self.experiment.id
 
     @property
     def paper(self) -> str:
-        """The letter of its paper; empty where it has none."""
+        """The letter of its paper; empty for an experiment beyond the papers."""
         return paper_of(self.id)
 
     @property
+    def title(self) -> str:
+        """The title, with the values of the settings it names."""
+        return with_settings(self.experiment.title, self.edition.settings)
+
+    @property
+    def reading(self) -> str:
+        """How to read the figure, with the values of the settings it names."""
+        return with_settings(self.experiment.reading, self.edition.settings)
+
+    @property
     def command(self) -> str:
-        """What makes it."""
+        """The command that runs it."""
         words = self.outcome.settings.arguments() if self.outcome is not None else []
         return shlex.join(["iclab", "run", self.id, *words])
 
     @property
-    def told(self) -> str:
+    def summary(self) -> str:
         """How much was run."""
         if self.outcome is None:
             return "not run yet"
         seeds = len({row["seed"] for row in self.outcome.rows})
         settings = self.outcome.settings
-        edition = {"full": "full edition", "quick": "quick edition", "other": "own settings"}[settings.edition_name]
         unfinished = "" if self.outcome.complete else ", unfinished"
-        return f"{edition}{unfinished}: {seeds} seeds, {settings.test_prompts:,} test prompts each"
+        return f"{EDITIONS[settings.edition_name]}{unfinished}: {seeds} seeds, {settings.test_prompts:,} test prompts each"
+
+    @cached_property
+    def drawing(self) -> Drawing | None:
+        """The figure for the page; None if the experiment has not been run."""
+        return None if self.outcome is None else drawing_of(self.outcome)
 
 
 @dataclass(frozen=True)
@@ -86,48 +106,78 @@ class Content:
 
     sections: tuple[Section, ...]
     board: tuple[dict[str, Any], ...]
-    """Every claim, those without an experiment last in their paper."""
+    """All claims. Within a paper, claims without an experiment come last."""
     seconds: float
-    """What all cells took, each counted once."""
+    """The computing time of all cells, each counted once."""
     cells: int
     machines: tuple[str, ...]
-    """What it was made by and on."""
+    """The versions and machines that computed the cells."""
     finished: str
-    """When the last cell was."""
+    """When the last cell was finished."""
 
     @property
     def verdicts(self) -> Counter[str]:
-        """How many claims of the papers have each verdict."""
+        """The number of claims of the papers with each verdict."""
         return self.counted(ours=False)
 
+    @property
+    def edition(self) -> str:
+        """A sentence that says which editions the report shows."""
+        outcomes = [section.outcome for section in self.sections if section.outcome is not None]
+        counts = Counter(outcome.settings.edition_name for outcome in outcomes)
+        total, unfinished = len(self.sections), sum(not outcome.complete for outcome in outcomes)
+        shown = [edition for edition in EDITIONS if counts[edition]]
+        if not shown:
+            return "No experiment has been run yet."
+        many = len(outcomes)
+        if len(shown) == 1:
+            text = f"{EDITIONS[shown[0]].capitalize()}: {'all' if many == total else f'{many} of'} {total} experiments"
+        else:
+            words = {"full": "full", "quick": "quick", "other": "with own settings"}
+            text = f"Mixed editions of {many} experiments: "
+            text += ", ".join(f"{counts[edition]} {words[edition]}" for edition in shown)
+        text += f"; {unfinished} unfinished" if unfinished else ""
+        return text + (f"; {total - many} not run." if many < total else ".")
+
     def counted(self, *, ours: bool) -> Counter[str]:
-        """How many claims have each verdict, of the papers or of iclab's own."""
+        """Count the verdicts on the papers' claims, or on iclab's own questions."""
         return Counter(claim["verdict"] for claim in self.board if claim["ours"] is ours)
 
     def of(self, paper: str) -> list[Section]:
-        """The sections of one paper."""
+        """Return the sections of one paper."""
         return [section for section in self.sections if section.paper == paper]
 
 
 def paper_of(id_: str) -> str:
-    """The letter of the paper that an id belongs to."""
+    """Return the letter of the paper that an id belongs to."""
     letter = id_.partition("-")[0]
     return letter if letter in PAPERS else ""
 
 
+def with_settings(text: str, settings: Settings) -> str:
+    """Replace names of settings in braces by their values; leave other braces as they are.
+
+    Example:
+        >>> with_settings("{seeds} seeds, {x}", Settings())
+        '16 seeds, {x}'
+    """
+    values = settings.model_dump(mode="json")
+    return re.sub(r"\{(\w+)\}", lambda found: _short(values[found[1]]) if found[1] in values else found[0], text)
+
+
 def collect(
     store: Store,
-    tell: Callable[[str], None] = lambda text: None,
+    progress: Callable[[str], None] = lambda text: None,
     given: Mapping[str, Outcome] | None = None,
 ) -> Content:
     """Read everything the report needs from a store.
 
-    Of every experiment the fullest edition there is, unless an outcome is given for its id.
+    The report shows the fullest edition of each experiment, unless ``given`` has an outcome for its id.
     """
     sections = []
     cells: dict[str, MeasurementCell] = {}
     for experiment in experiments().values():
-        tell(experiment.id)
+        progress(experiment.id)
         section = _section(experiment, store, (given or {}).get(experiment.id) or best(experiment, store))
         sections.append(section)
         if section.outcome is not None:
@@ -153,13 +203,14 @@ def _section(experiment: Experiment[Any], store: Store, outcome: Outcome | None)
     needed = {cell.training.hash: cell.training for cell in here if store.has(cell.training)}.values()
     return Section(
         experiment=experiment,
+        edition=edition,
         outcome=outcome,
         cells=here,
         seconds=sum(map(store.seconds, here)) + sum(map(store.seconds, needed)),
         settings=tuple(
-            Setting(name, _short(values[name]), mark.where if said else mark.why, said)
+            Setting(name, _short(values[name]), mark.where if disclosed else mark.why, disclosed)
             for name, mark in experiment.settings.provenance().items()
-            for said in (isinstance(mark, Disclosed),)
+            for disclosed in (isinstance(mark, Disclosed),)
         ),
         models=_code(edition.conditions),
         claims=tuple(_claims(experiment, outcome)),
@@ -167,17 +218,20 @@ def _section(experiment: Experiment[Any], store: Store, outcome: Outcome | None)
 
 
 def _claims(experiment: Experiment[Any], outcome: Outcome | None) -> list[dict[str, Any]]:
-    """Return all claims of the full edition, those first that this outcome judges."""
+    """Return all claims of the full edition. The claims that this outcome judges come first."""
     judged = {claim["id"]: claim for claim in (outcome.claims if outcome else ())}
     rest = [claim.verdict([]) for claim in experiment.claims(experiment.settings()) if claim.id not in judged]
     found = [*judged.values(), *rest]
     if outcome is None or not outcome.complete:
         return found
-    left_out = f"left out of {'the quick edition' if outcome.settings.edition_name == 'quick' else 'these settings'}"
-    return [claim | ({"where": left_out} if claim["verdict"] == "not run" else {}) for claim in found]
+    edition = "the quick edition" if outcome.settings.edition_name == "quick" else "these settings"
+    return [
+        claim | ({"where": f"not part of {edition}"} if claim["verdict"] == "not run" else {}) for claim in found
+    ]
 
 
 def _board(sections: list[Section]) -> tuple[dict[str, Any], ...]:
+    """Return the rows of the scoreboard: claims of experiments, and planned ones that no experiment tests."""
     board, written = [], {section.id for section in sections}
     for letter in PAPERS:
         for section in sections:
@@ -189,10 +243,17 @@ def _board(sections: list[Section]) -> tuple[dict[str, Any], ...]:
         for plan in PLANNED:
             if paper_of(plan.id) == letter and plan.id not in written:
                 near = [section.id for section in sections if plan.id in section.experiment.theorems]
-                beside = f"; {', '.join(near)} bear{'s' if len(near) == 1 else ''} on it" if near else ""
-                claim = Claim(plan.id, plan.statement, f"no test of its own yet{beside}", lambda rows: NOT_RUN)
+                related = f"; related: {', '.join(near)}" if near else ""
+                claim = Claim(plan.id, plan.statement, f"no experiment tests it yet{related}", lambda rows: NOT_RUN)
                 board.append(claim.verdict([]) | {"where": plan.where, "section": "", "letter": letter})
-    return tuple(board)
+    return tuple(claim | {"search": _search(claim)} for claim in board)
+
+
+def _search(claim: dict[str, Any]) -> str:
+    """Return the text that the scoreboard's search box looks at."""
+    models = [word for model in claim["models"] for word in (model, model_name(model))]
+    words = [claim[key] for key in ("id", "verdict", "where", "paper", "predicate")]
+    return " ".join([*words, *models]).lower()
 
 
 def _code(conditions: list[Condition]) -> dict[str, str]:
@@ -213,5 +274,5 @@ def _short(value: Any) -> str:
 
 
 def model_name(label: str) -> str:
-    """A model's name for people, which tells those of one layer from those of several."""
-    return NAMES.get(label, label) + (", several layers" if label.startswith("deep-") else "")
+    """Return the display name of a model. It says whether the model has several layers."""
+    return name_of(label) + (", several layers" if label.startswith("deep-") else "")
