@@ -53,14 +53,8 @@ WAYS = {
 }
 """What is pruned, and in which order; the last two are the sets of Theorem 3.7."""
 
-LOOKS = dict(
-    zip(
-        (way for way in WAYS if way != "small"),  # of which there is one point alone
-        (Series(way.name, colour) for way, colour in zip(WAYS.values(), (*PALETTE, INK), strict=False)),
-        strict=True,
-    )
-)
-"""How the ways to prune are drawn."""
+LOOKS = {way: Series(WAYS[way].name, colour) for way, colour in zip(WAYS, (*PALETTE, INK), strict=False)}
+"""How the ways to prune are drawn, but for the last, which has one point alone."""
 SHARE = Axis("share of neurons taken out", domain=(0, 1))
 BARS = shaded("right axis: rows of W_O W_V", "#56B4E9", 0.28)
 HIDDEN = reference("right axis: rows of W_O", (), FAINT)
