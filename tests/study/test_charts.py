@@ -48,7 +48,7 @@ def test_a_curve_without_marks_can_still_be_hovered_over():
     drawn.line(reference("a vote"), [0, 1], [0.5, 0.5])
     (point,) = layers(drawn, "point")
     assert point["mark"]["opacity"] == 0
-    assert [tip["field"] for tip in point["encoding"]["tooltip"]] == ["name", "x", "y"]
+    assert [tip["field"] for tip in point["encoding"]["tooltip"]] == ["series", "x", "y"]
 
 
 def test_every_layer_with_a_series_can_be_hidden():

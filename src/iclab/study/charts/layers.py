@@ -11,6 +11,9 @@ Layer = dict[str, Any]
 Channel = dict[str, Any]
 Records = Sequence[dict[str, Any]]
 
+FLAGS = ("faint", "hollow", "unseen")
+"""Which layer of marks a record is in."""
+
 SHOWN = {"filter": "indexof(hidden, datum.series) < 0"}
 """Readers of the page hide series by name: the parameter ``hidden`` lists them."""
 
@@ -45,8 +48,9 @@ def _layer(records: Records, mark: dict[str, Any], encoding: dict[str, Any], *, 
 
 
 def _rounded(record: dict[str, Any]) -> dict[str, Any]:
-    """Keep six digits: more cannot be seen, and make the page large."""
-    return {name: float(f"{v:.6g}") if isinstance(v, float) else v for name, v in record.items() if v is not None}
+    """Keep what is drawn, to six digits: more cannot be seen, and makes the page large."""
+    drawn = {name: value for name, value in record.items() if value is not None and name not in FLAGS}
+    return {name: float(f"{value:.6g}") if isinstance(value, float) else value for name, value in drawn.items()}
 
 
 def rules(records: Records, x: Channel, y: Channel) -> list[Layer]:
@@ -136,7 +140,11 @@ def points(records: Records, looks: Looks, x: Channel, y: Channel) -> list[Layer
 
 
 def _tips(records: Records, x: Channel, y: Channel) -> list[Channel]:
-    tips = [_tip("name", "curve"), _tip("x", x["title"] or "x", number=True), _tip("y", y["title"] or "y", number=True)]
+    tips = [
+        _tip("series", "curve"),
+        _tip("x", x["title"] or "x", number=True),
+        _tip("y", y["title"] or "y", number=True),
+    ]
     if any(record.get("low") is not None for record in records):
         tips += [_tip("low", "from", number=True), _tip("high", "to", number=True)]
     return tips

@@ -130,16 +130,11 @@ class Panel:
         *,
         faint: bool = False,
         hollow: bool | None = None,
-        names: Sequence[str] | None = None,
     ) -> None:
-        """Draw marks alone; faint ones stay behind the others, hollow ones are empty inside, names show on hover."""
-        if xs:
-            self._know(series)
-        for i, (x, y) in enumerate(zip(xs, ys, strict=True)):
-            look = {"faint": faint, "hollow": series.hollow if hollow is None else hollow}
-            self._points.append(
-                {"series": series.name, "x": x, "y": y, "name": names[i] if names else series.name} | look
-            )
+        """Draw marks alone; faint ones stay behind the others, hollow ones are empty inside."""
+        self._know(series)
+        look = {"series": series.name, "faint": faint, "hollow": series.hollow if hollow is None else hollow}
+        self._points += [look | {"x": x, "y": y} for x, y in zip(xs, ys, strict=True)]
 
     def interval(self, series: Series, x: float, y: float, low: float, high: float) -> None:
         """Draw a mean with its interval as a vertical line."""
@@ -190,7 +185,7 @@ class Panel:
             part = {"series": series.name, "part": self._curves}
             self._lines += [part | {"x": f["x"], "y": f["y"], "order": i} for i, f in enumerate(found)]
         self._curves += 1
-        look = {"series": series.name, "name": series.name, "faint": False, "hollow": series.hollow}
+        look = {"series": series.name, "faint": False, "hollow": series.hollow}
         if not marks:
             look["unseen"] = True
         self._points += [f | look for f in found]
