@@ -68,14 +68,11 @@ class Writer:
 
 
 @pytest.mark.parametrize("model", ["linear", "softmax"])
-@pytest.mark.parametrize(
-    "step_size, dtype", [(0.5, "float32"), (0.5, "float64"), (1e30, "float32"), (1e300, "float64")]
-)
-def test_weights_come_back_bit_for_bit(store: Store, step_size: float, dtype: str, model: str):
-    recipe = TRAINING_CELL.training.recipe.replace(step_size=step_size)
-    cell = training(model=model, recipe=recipe, dtype=dtype)
+@pytest.mark.parametrize("init_scale, dtype", [(0.2, "float32"), (0.2, "float64"), (1e30, "float32")])
+def test_weights_come_back_bit_for_bit(store: Store, init_scale: float, dtype: str, model: str):
+    cell = training(model={"name": model, "options": {"init_scale": init_scale}}, dtype=dtype)
     before = train(cell.training, cell.seeds)
-    assert before.diverged.any() == (step_size > 1)
+    assert before.diverged.any() == (init_scale > 1)
     store.save_training(cell, before, 0.0)
     after = Store(store.path).load_training(cell)
     assert (after.training, after.seeds) == (before.training, before.seeds)

@@ -53,9 +53,8 @@ class Variant:
         """Every measurement of the variant."""
         return self.edition.conditions
 
-    @property
     def models(self) -> tuple[str, ...]:
-        """The models it trains."""
+        """Return the models it trains."""
         return tuple(sorted({condition.cell.training.training.model.label for condition in self.conditions}))
 
     def complete(self, rows: list[Row]) -> bool:
@@ -176,7 +175,7 @@ class Sensitivity(Experiment[SensitivitySettings]):
                 "no other value of one such setting turns a claim from holds to fails or back; the number is how many "
                 "claims turn, and the upper end of the interval adds claims that become undecided",
                 judged(partial(_turned, settings=settings, part=part), every_below, 0.5),
-                models=variant.models,
+                models=variant.models,  # not called yet: that builds all conditions
                 ours=True,
                 counts=True,
             )

@@ -45,8 +45,8 @@ class Claim:
     predicate: str
     """What exactly is tested."""
     judge: Judge
-    models: tuple[str, ...] = ()
-    """The models in the claim, if its experiment has others too."""
+    models: tuple[str, ...] | Callable[[], tuple[str, ...]] = ()
+    """The models in the claim, if its experiment has others too; a function where finding them takes long."""
     ours: bool = False
     """Whether the claim is iclab's own and not the paper's."""
     counts: bool = False
@@ -69,7 +69,7 @@ class Claim:
             "where": found.where,
             "paper": self.statement,
             "predicate": self.predicate,
-            "models": list(self.models),
+            "models": list(self.models() if callable(self.models) else self.models),
             "ours": self.ours,
             "counts": self.counts,
             "points": [p.record() for p in found.points],
