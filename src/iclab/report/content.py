@@ -14,7 +14,7 @@ from iclab.catalog import experiments
 from iclab.lab import MeasurementCell, Store
 from iclab.papers.planned import PLANNED
 from iclab.report.drawing import Drawing, drawing_of
-from iclab.study.charts import name_of
+from iclab.study.charts import full_name_of
 from iclab.study.claims import Claim, Judgement
 from iclab.study.edition import Edition, best
 from iclab.study.experiment import Condition, Experiment
@@ -70,8 +70,8 @@ class Section:
 
     @property
     def title(self) -> str:
-        """The title, with the values of the settings it names."""
-        return with_settings(self.experiment.title, self.edition.settings)
+        """The title of the experiment."""
+        return self.experiment.title
 
     @property
     def reading(self) -> str:
@@ -92,7 +92,9 @@ class Section:
         seeds = len({row["seed"] for row in self.outcome.rows})
         settings = self.outcome.settings
         unfinished = "" if self.outcome.complete else ", unfinished"
-        return f"{EDITIONS[settings.edition_name]}{unfinished}: {seeds} seeds, {settings.test_prompts:,} test prompts each"
+        return (
+            f"{EDITIONS[settings.edition_name]}{unfinished}: {seeds} seeds, {settings.test_prompts:,} test prompts each"
+        )
 
     @cached_property
     def drawing(self) -> Drawing | None:
@@ -225,9 +227,7 @@ def _claims(experiment: Experiment[Any], outcome: Outcome | None) -> list[dict[s
     if outcome is None or not outcome.complete:
         return found
     edition = "the quick edition" if outcome.settings.edition_name == "quick" else "these settings"
-    return [
-        claim | ({"where": f"not part of {edition}"} if claim["verdict"] == "not run" else {}) for claim in found
-    ]
+    return [claim | ({"where": f"not part of {edition}"} if claim["verdict"] == "not run" else {}) for claim in found]
 
 
 def _board(sections: list[Section]) -> tuple[dict[str, Any], ...]:
@@ -275,4 +275,4 @@ def _short(value: Any) -> str:
 
 def model_name(label: str) -> str:
     """Return the display name of a model. It says whether the model has several layers."""
-    return name_of(label) + (", several layers" if label.startswith("deep-") else "")
+    return full_name_of(label)

@@ -20,7 +20,7 @@ from iclab.study.charts.look import (
     shaded,
     shades,
 )
-from iclab.study.charts.models import colour_of, name_of, series_of
+from iclab.study.charts.models import colour_of, full_name_of, name_of, series_of
 from iclab.study.charts.panel import Axis, Panel
 
 __all__ = [
@@ -38,6 +38,7 @@ __all__ = [
     "Panel",
     "Series",
     "colour_of",
+    "full_name_of",
     "name_of",
     "reference",
     "series_of",
