@@ -67,3 +67,13 @@ def test_an_empty_table_says_why(rows, told):
     assert line["is"] == told
     whole = INSIDE.table(rows_of({"mamba": 0.0, "linear": 1.0}), SETTINGS)
     assert {tuple(line) for line in whole} == {tuple(line)}
+
+
+def test_the_chart_shows_the_vote_of_every_example():
+    figure = INSIDE.chart(rows_of({"mamba": 0.05, "linear": 1.0}), SETTINGS)
+    assert [panel.title for panel in figure.panels] == ["Mamba: +1.00, right", "linear Transformer: +1.00, right"]
+    layers = figure.panels[0].spec(100)["layer"]
+    points = [value for layer in layers if layer["mark"]["type"] == "point" for value in layer["data"]["values"]]
+    votes = {value["x"]: value["y"] for value in points if value["series"] == "Mamba"}
+    assert votes == {1: -0.05, 2: 1.0, 3: -0.05, 4: 1.0}
+    assert [value["x"] for value in points if value["series"] == "outlier"] == [1, 3]

@@ -140,3 +140,15 @@ def test_what_is_changed_must_be_run():
         SENSITIVITY.settings(of=("M-fig2",), less={"T-fig9": {}})
     with pytest.raises(ValueError, match=r"experiment = 'M-fig9': must be one of"):
         SENSITIVITY.settings(of=("M-fig9",))
+
+
+def test_the_heat_map_has_a_sign_where_a_claim_fails():
+    rows = all_rows(lambda variant: (0.5, 1.0) if variant.name == "batch_size = 32" else (0.0, 1.0))
+    (panel,) = SENSITIVITY.chart(rows, SETTINGS).panels
+    assert panel.x.names == [variant.name for variant in VARIANTS]
+    cells = [
+        v for layer in panel.spec(100)["layer"] if layer["mark"]["type"] == "rect" for v in layer["data"]["values"]
+    ]
+    assert len(cells) == len(panel.x.names) * len(panel.y.names)
+    assert {cell["x"] for cell in cells if cell["mark"] == "×"} == {"batch_size = 32"}
+    assert {cell["series"] for cell in cells} >= {"holds", "fails"}

@@ -1,6 +1,7 @@
 """M-fig2: what the paper says of it, at a size that takes seconds, and the logic of its claims."""
 
 import pytest
+from made_up_rows import drawn
 
 from iclab.catalog import experiments, find
 from iclab.engines import Training
@@ -148,3 +149,14 @@ def test_theory_of_outliers():
     assert all_outliers(0.8, 20) == pytest.approx(0.8**20)
     assert all_outliers(0.95, 20, exact=True) == 0.0
     assert all_outliers(1.0, 20, exact=True) == 1.0
+
+
+def test_the_chart_shows_means_and_marks_points_without_errors():
+    settings = SMALL.replace(label_rules=("flip",))
+    figure = FIGURE.chart(made_up(GOOD), settings)
+    linear, logarithmic = figure.panels
+    assert (linear.y.scale, logarithmic.y.scale) == ("linear", "log")
+    curve = [(value["x"], value["y"]) for value in drawn(linear, "linear Transformer", type="line")]
+    assert curve == [(x, pytest.approx(y)) for x, y in GOOD["linear"].items()]
+    assert [value["x"] for value in drawn(logarithmic, "Mamba", type="point", fill="#ffffff")] == [0.0]
+    assert {"Mamba", "linear Transformer", "no error seen"} <= {entry["name"] for entry in figure.page()["legend"]}
