@@ -118,7 +118,7 @@ REFUSED: dict[str, tuple[tuple[object, ...], tuple[str, ...]]] = {
     "probe of weights that are not there": ((*LINEAR, "--probe", "neurons"), ("probe = neurons", "linear")),
     "rates outside 0 to 1": (("run", "T-fig5", "--set", "rates=[0.0,1.1]"), ("rates.1 = 1.1", "equal to 1")),
     "τ below 0 in a figure": (("run", "S-fig1", "--set", "noises=[-1.0]"), ("noises.0 = -1.0", "equal to 0")),
-    "training of a classical learner": ((*TRAIN, "--model", "classical"), ("no parameters to train", "0 steps")),
+    "training of a classical learner": ((*TRAIN, "--model", "classical"), ("no parameters to train", "steps = 0")),
     "heads of GPT-2": ((*TRAIN, "--model", "gpt2", "--set", "model.options.heads=7"), ("heads = 7", "hidden = 64")),
     # files
     "missing file": (("train", "nowhere.toml"), ("nowhere.toml", "cannot be read")),
