@@ -126,7 +126,7 @@ class Content:
     def edition(self) -> str:
         """A sentence that says which editions the report shows."""
         outcomes = [section.outcome for section in self.sections if section.outcome is not None]
-        counts = Counter(outcome.settings.edition_name for outcome in outcomes)
+        counts: Counter[str] = Counter(outcome.settings.edition_name for outcome in outcomes)
         total, unfinished = len(self.sections), sum(not outcome.complete for outcome in outcomes)
         shown = [edition for edition in EDITIONS if counts[edition]]
         if not shown:

@@ -40,9 +40,9 @@ class WithSoftmax(ModelTable):
         "Mamba, and without its drop at CQ."
     )
     reading = (
-        "As in M-tab1, with softmax attention, at d = 72. For Mamba and linear attention, the paper prints the numbers "
-        "of M-tab1; iclab trains them again at this d. The paper's CQ number for softmax is 99.28 here and 99.38 in "
-        "M-tab4."
+        "As in M-tab1, with softmax attention, at d = {dimension}. For Mamba and linear attention, the paper prints "
+        "the numbers of M-tab1; iclab trains them again at this d. The paper's CQ number for softmax is 99.28 here and "
+        "99.38 in M-tab4."
     )
     settings = SoftmaxTableSettings
     numbers = {

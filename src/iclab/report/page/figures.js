@@ -8,7 +8,10 @@ const LIMITS = [120, 680]; // the width of a panel without axes
 const OPTIONS = { actions: false, defaultStyle: false, renderer: "svg", tooltip: { disableDefaultStyle: true } };
 
 // Colours that depend on the theme become variables of the style sheet. Vega-Lite warns of looks without an order.
-const VARIABLES = { "#222222": "var(--ink)", "#000000": "var(--ink)", "#ffffff": "var(--paper)" };
+const VARIABLES = {
+  "#222222": "var(--ink)", "#000000": "var(--ink)", "#ffffff": "var(--paper)",
+  "#440154": "var(--violet)", "#414487": "var(--indigo)",
+};
 function prepared(key, value) {
   if (value?.field === "series" && value.scale) return { ...value, sort: value.scale.domain };
   return VARIABLES[value] ?? value;
@@ -38,6 +41,7 @@ function config() {
       domainColor: faint, tickColor: faint, labelColor: ink, titleColor: ink, gridColor: line,
       labelFontSize: 11.5, titleFontSize: 12.5, titleFontWeight: "normal", tickSize: 4,
     },
+    axisQuantitative: { labelOverlap: "greedy", labelSeparation: 4 },
     legend: { labelColor: ink, titleColor: ink },
     title: { color: ink, subtitleColor: ink, fontSize: 13, anchor: "start" },
     text: { color: ink, fontSize: 11.5 },
