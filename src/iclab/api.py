@@ -79,14 +79,7 @@ def train(
     asked = tuple(range(seeds)) if isinstance(seeds, int) else tuple(seeds)
     if not asked or len(set(asked)) < len(asked):
         raise InputError(f"seeds = {seeds!r}: must be at least 1, or a list of different seeds")
-    groups: list[tuple[int, ...]]
-    if ENGINES[training.engine].separate_seeds:  # train just those asked for
-        groups = [asked]
-    elif stacking_obstacle(training):  # the same, one by one
-        groups = [(seed,) for seed in asked]
-    else:
-        size = training.model.architecture.group_size
-        groups = [tuple(range(size * g, size * (g + 1))) for g in sorted({seed // size for seed in asked})]
+    groups = _groups(training, asked)
     kind = Kind("training", training.model.label, training.engine)
     work = [training.recipe.steps * training.recipe.batch_size * len(group) for group in groups]
     forecast = Forecast([(kind, prompts, 1) for prompts in work], {})
@@ -97,6 +90,16 @@ def train(
             parts.append(train_seeds(training, group, meter.advance, meter.notice, os.cpu_count() or 1))
             meter.finish()
     return Run(Trained.join(parts).select(asked))
+
+
+def _groups(training: Training, seeds: tuple[int, ...]) -> list[tuple[int, ...]]:
+    """Return the groups of seeds to train so that every one of ``seeds`` gets the result it has in a store."""
+    if training.engine == "fused":  # seeds do not share computations: train just these
+        return [seeds]
+    if stacking_obstacle(training):  # nor do they one by one
+        return [(seed,) for seed in seeds]
+    size = training.model.architecture.group_size
+    return [tuple(range(size * g, size * (g + 1))) for g in sorted({seed // size for seed in seeds})]
 
 
 class Run:
