@@ -1,4 +1,4 @@
-"""The benchmark's bookkeeping; its timings are not a test's business."""
+"""Tables and ratios of the benchmark; timings are not tested."""
 
 import json
 

@@ -1,4 +1,4 @@
-"""inside: what outliers weigh, and what a reader can step through when not all is there."""
+"""inside: the weight of outliers, and the prompts on the page if rows are missing."""
 
 import pytest
 
@@ -9,7 +9,7 @@ SETTINGS = INSIDE.settings(seeds=2, watched=(0, 10), steps=10, test_prompts=2, s
 
 
 def rows_of(weight, models=("mamba", "linear"), steps=(0, 10), diverged=()):
-    """Rows in which an outlier's vote weighs so much (by model) and a clean example's 1, two of each in a prompt."""
+    """Make rows where an outlier has a vote of ``weight[model]`` and a clean example of 1, two of each per prompt."""
     rows = []
     for model in models:
         for step in steps:
@@ -56,15 +56,15 @@ def test_a_model_that_diverged_takes_no_other_away():
 
 
 @pytest.mark.parametrize(
-    ("rows", "told"),
+    ("rows", "reason"),
     [
         (rows_of({"mamba": 0.0, "linear": 0.0}, steps=(0,)), "not run"),
         (rows_of({}, diverged=("mamba", "linear")), "diverged"),
     ],
 )
-def test_an_empty_table_says_why(rows, told):
+def test_an_empty_table_says_why(rows, reason):
     (line,) = INSIDE.table(rows, SETTINGS)
-    assert line["is"] == told
+    assert line["is"] == reason
     whole = INSIDE.table(rows_of({"mamba": 0.0, "linear": 1.0}), SETTINGS)
     assert {tuple(line) for line in whole} == {tuple(line)}
 

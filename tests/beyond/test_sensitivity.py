@@ -1,4 +1,4 @@
-"""sensitivity: what counts as a claim that turned, and that nothing is claimed of what was not run."""
+"""sensitivity: when a claim counts as turned, and no verdict without a complete run."""
 
 import pytest
 
@@ -12,7 +12,7 @@ VARIANTS = SETTINGS.variants["M-fig2"]
 
 
 def rows_of(variant, mamba, linear):
-    """Rows of one variant in which each model has one error everywhere."""
+    """Make rows of one variant in which each model has the same error everywhere."""
     for condition in variant.conditions:
         error = {"mamba": mamba, "linear": linear}[condition.columns["model"]]
         measured = {"error": error, "prompts": 10_000, "right": round(10_000 * (1 - error))}
@@ -119,7 +119,7 @@ def test_after_a_colon_only_that_model_is_run_and_only_what_changes_it_is_change
 
 
 def test_every_variant_of_the_full_edition_can_be_run():
-    """Untrained: every probe of every variant, of one prompt."""
+    """Run every probe of every variant on one prompt, without training."""
     for part, variants in SENSITIVITY.settings().variants.items():
         assert len(variants) > 5
         for variant in variants:

@@ -1,4 +1,4 @@
-"""What the tests of the samplers draw from, and how they take a batch apart."""
+"""Prompts that the tests draw, and functions that take a batch apart."""
 
 from dataclasses import fields
 
@@ -79,7 +79,7 @@ def task_number(batch, prompts):
 
 
 def observed(batch, prompts):
-    """All that is random about a batch, as small integers: of the prompts (…), of the examples (…, l)."""
+    """Return everything random in a batch as small integers: per prompt (…), per example and per outlier (…, l)."""
     kappa = quarter(batch.coefficient[..., 1], -prompts.irrelevant_scale, prompts.irrelevant_scale)
     of_prompts = {
         "task": task_number(batch, prompts),

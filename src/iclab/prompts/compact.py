@@ -1,7 +1,7 @@
 """The compact form of a batch of prompts, and its dense view.
 
 A token is a few coefficients over a dictionary of vectors, plus a label. Models that need vectors ask for the dense
-view. The other engines never build one.
+view. Engines that need no vectors never build it.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Rows that were never measured, and the verdicts on them."""
+"""Made-up rows, verdicts on them, and the data of a chart."""
 
 from iclab.catalog import find
 
@@ -10,7 +10,7 @@ def judged(id_, rows, **changes):
 
 
 def cells(accuracies, model, stage="trained", lost=()):
-    """Rows for ``accuracies[column] = (FQ, R, CQ)``, four seeds that hardly differ."""
+    """Make rows for ``accuracies[column] = (FQ, R, CQ)``, four seeds that hardly differ."""
     return [
         {
             "column": column,
@@ -29,7 +29,7 @@ def cells(accuracies, model, stage="trained", lost=()):
 
 
 def attention(same, other, layers=(1, 2, 3), steps=(0, 500), lost=()):
-    """Rows with ``same[step]`` and ``other[step]`` in every layer."""
+    """Make rows with ``same[step]`` and ``other[step]`` in every layer."""
     rows = []
     for step in steps:
         for seed in range(4):
@@ -43,7 +43,7 @@ def attention(same, other, layers=(1, 2, 3), steps=(0, 500), lost=()):
 
 
 def gates(stages, layer=1, fade=0.6):
-    """Rows of gates that fade by a factor, those of outliers a share ``stages[stage]`` of clean ones."""
+    """Make rows of gates that decay by a factor; gates of outliers are ``stages[stage]`` times clean gates."""
     return [
         {
             "stage": stage,
@@ -62,6 +62,6 @@ def gates(stages, layer=1, fade=0.6):
 
 
 def drawn(panel, series, **mark):
-    """What a panel draws of one series with such a mark, as data."""
+    """Return the data that a panel draws for one series with such a mark."""
     layers = [layer for layer in panel.spec(100)["layer"] if mark.items() <= layer["mark"].items()]
     return [value for layer in layers for value in layer["data"]["values"] if value.get("series") == series]

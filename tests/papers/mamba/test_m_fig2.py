@@ -1,4 +1,4 @@
-"""M-fig2: what the paper says of it, at a size that takes seconds, and the logic of its claims."""
+"""M-fig2: the paper's results at a size that takes seconds, and the logic of its claims."""
 
 import pytest
 from made_up_rows import drawn
@@ -85,7 +85,7 @@ def test_conditions_are_a_pure_function_of_settings():
 
 
 def made_up(errors, seeds=8, prompts=10_000, diverged=()):
-    """Rows of a figure that was never measured: ``errors[model]`` at each fraction, with a little spread."""
+    """Make rows with ``errors[model]`` at each fraction and small differences between seeds."""
     return [
         {
             "model": model,

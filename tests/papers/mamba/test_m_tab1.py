@@ -56,7 +56,7 @@ GOOD = {
 
 
 def made_up(changes=None, diverged=()):
-    """Rows of a table that was never measured: the paper's numbers, with a little spread between seeds."""
+    """Make rows with the paper's numbers and small differences between seeds."""
     rows = []
     for column in TableSettings().columns:
         for model, places in GOOD.items():

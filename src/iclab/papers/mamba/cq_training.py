@@ -36,7 +36,7 @@ class ClosestTraining(PlacementTable[DeepMambaPaper]):
         return ("deep-mamba",)
 
     def claims(self, settings: DeepMambaPaper) -> list[Claim]:
-        """Claim that training on CQ raises accuracy at CQ, and how much it costs elsewhere."""
+        """Claim that training on CQ raises accuracy at CQ and costs little at FQ and R."""
 
         def cell(column: str, placement: str) -> dict[str, Any]:
             return {"column": column, "model": "deep-mamba", "stage": "trained", "placement": placement}

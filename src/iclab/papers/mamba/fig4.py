@@ -198,8 +198,8 @@ class FirstLayerGates(GatesByDistance):
     )
     reading = (
         "Mean over seeds of the gate G of the label's channel at the query; bands span the lowest to the highest seed. "
-        "Dashed: half with every step, as σ(0) = 1/2 gives before training. Right: one layer trained as in M-fig2, "
-        "without and with a norm; everything else is the same."
+        "Dashed: halving with every step, which σ(0) = 1/2 gives before training. Right: one layer trained as in "
+        "M-fig2, without and with a norm; everything else is the same."
     )
     layers = (1,)
 

@@ -44,10 +44,10 @@ class MambaPaper(Settings):
     train_tasks: Annotated[
         TaskSet,
         Chosen(
-            "the smallest ring that solves all tasks without outliers. At α = 0, Mamba's error is 0.069 with ring:1 "
-            "(the paper's example), 0.066 with ring:2 and 0.0000 from ring:3 upwards: with fewer steps, W_BᵀW_C "
-            "becomes positive between patterns that share no training task. With six patterns, ring:3 contains every "
-            "pair in at least one order; the only unseen tasks are training tasks with swapped labels",
+            "the fewest steps round the ring that solve all tasks without outliers. At α = 0, Mamba's error is 0.069 "
+            "with ring:1 (the paper's example), 0.066 with ring:2 and 0.0000 from ring:3 upwards: with fewer steps, "
+            "W_BᵀW_C becomes positive between patterns that share no training task. With six patterns, ring:3 contains "
+            "every pair in at least one order; the only unseen tasks are training tasks with swapped labels",
             others=("ring:1", "ring:2", "ring:4"),
         ),
     ] = Ring(steps=3)

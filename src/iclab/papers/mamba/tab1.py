@@ -51,7 +51,7 @@ class TableSettings(DeepMambaPaper):
     ] = (*TESTS_ONLY, "U = 1", "outlier norm 1", "norm exchanged", "step size × 5")
 
     def column(self, name: ColumnName) -> Column:
-        """Return the column with a name."""
+        """Return a column by name."""
         changes: dict[ColumnName, dict[str, Any]] = {
             "as chosen": {},
             "labels flipped": {"outlier_labels": "flip"},

@@ -166,7 +166,7 @@ class SoftmaxFractions(FractionTable):
             ),
             Claim(
                 "M-tab4.high",
-                "98.04 % and more up to α = 0.7",
+                "at least 98.04 % up to α = 0.7",
                 f"accuracy > 0.97 at α = {listed(upto)}",
                 at_least(settings.seeds, 0.97, [self.cell(f, p) for f in upto for p in PLACEMENTS.values()]),
             ),
