@@ -94,9 +94,9 @@ def train(
 
 def _groups(training: Training, seeds: tuple[int, ...]) -> list[tuple[int, ...]]:
     """Return the groups of seeds to train so that every one of ``seeds`` gets the result it has in a store."""
-    if training.engine == "fused":  # seeds do not share computations: train just these
+    if ENGINES[training.engine].separate_seeds:  # train just these
         return [seeds]
-    if stacking_obstacle(training):  # nor do they one by one
+    if stacking_obstacle(training):  # the same, one by one
         return [(seed,) for seed in seeds]
     size = training.model.architecture.group_size
     return [tuple(range(size * g, size * (g + 1))) for g in sorted({seed // size for seed in seeds})]
