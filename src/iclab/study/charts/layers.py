@@ -26,9 +26,10 @@ class Looks:
 
     def by(self, attribute: str) -> Channel:
         """Map the names of series to one of their attributes."""
+        names = [series.name for series in self.series]
         looks = [_as_range(getattr(series, attribute)) for series in self.series]
-        scale = {"type": "ordinal", "domain": [series.name for series in self.series], "range": looks}
-        return {"field": "series", "type": "nominal", "scale": scale, "legend": None}
+        scale = {"type": "ordinal", "domain": names, "range": looks}
+        return {"field": "series", "type": "nominal", "sort": names, "scale": scale, "legend": None}
 
 
 def _as_range(value: Any) -> Any:
@@ -83,8 +84,8 @@ def cells(records: Records, looks: Looks, x: Channel, y: Channel) -> list[Layer]
     place: dict[str, Any] = {"x": x, "y": y, "tooltip": tips}
     sign = {"type": "text", "fontSize": 10, "fontWeight": "bold", "color": PAPER}
     return [
-        _layer(records, {"type": "rect"}, place | {"color": looks.by("colour")}, hides=False),
-        _layer([r for r in records if r["mark"]], sign, place | {"text": {"field": "mark"}}, hides=False),
+        _layer(records, {"type": "rect"}, place | {"color": looks.by("colour")}),
+        _layer([r for r in records if r["mark"]], sign, place | {"text": {"field": "mark"}}),
     ]
 
 

@@ -107,6 +107,7 @@ CONFIG: dict[str, Any] = {
         "gridColor": "#e6e6e6",
         "tickSize": 4,
     },
+    "axisQuantitative": {"labelOverlap": "greedy", "labelSeparation": 4},
     "title": {"color": INK, "subtitleColor": INK, "fontSize": 12.5, "subtitleFontSize": 11.5, "anchor": "start"},
     "text": {"color": INK, "fontSize": 10.5},
 }
