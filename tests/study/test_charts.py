@@ -5,7 +5,7 @@ import json
 import pytest
 import vl_convert
 
-from iclab.study.charts import PRINTED, Axis, Figure, Panel, Series, reference, shaded, shades
+from iclab.study.charts import PRINTED, Axis, Figure, Panel, Series, draw, reference, shaded, shades
 from iclab.study.charts.look import VIRIDIS
 
 MAMBA, LINEAR = Series("Mamba", "#0072B2"), Series("linear", "#D55E00")
@@ -88,7 +88,7 @@ def test_hollow_marks_are_empty_and_the_papers_numbers_have_no_line():
 def test_the_legend_of_a_file_shows_no_line_for_marks_alone():
     drawn = panel()
     drawn.points(PRINTED, [0], [0.5])
-    _, legend = Figure([drawn]).spec()["vconcat"]
+    _, legend = Figure([drawn]).to_dict()["vconcat"]
     assert [layer["mark"]["type"] for layer in legend["layer"]] == ["point", "text"]
 
 
@@ -116,7 +116,7 @@ def test_a_logarithmic_axis_has_a_tick_per_decade():
 def test_ticks_have_the_names_they_are_given():
     drawn = panel(x=Axis(domain=(-0.5, 1.5), ticks={0: "FQ", 1: "R 'quoted'"}))
     drawn.points(MAMBA, [0], [0.5])
-    svg = vl_convert.vegalite_to_svg(Figure([drawn]).spec())
+    svg = vl_convert.vegalite_to_svg(Figure([drawn]).to_dict())
     assert "FQ" in svg
     assert "quoted" in svg
 
@@ -153,7 +153,7 @@ def test_a_heat_map_fills_every_cell_with_its_colour_and_sign():
 
 
 def test_an_empty_panel_and_a_figure_of_one_can_be_drawn():
-    files = Figure([panel()], heading=("M-fig2: nothing", "0 seeds")).files()
+    files = draw(Figure([panel()], heading=("M-fig2: nothing", "0 seeds")))
     assert files["svg"].startswith(b"<svg")
     assert files["png"].startswith(b"\x89PNG")
     assert files["pdf"].startswith(b"%PDF")
@@ -162,7 +162,7 @@ def test_an_empty_panel_and_a_figure_of_one_can_be_drawn():
 def test_the_same_figure_gives_the_same_picture():
     drawn = panel()
     drawn.curve(MAMBA, [0, 1], [{0: 0.1, 1: 0.3}, {0: 0.2, 1: 0.3}])
-    first, second = Figure([drawn]).files(), Figure([drawn]).files()
+    first, second = draw(Figure([drawn])), draw(Figure([drawn]))
     assert first["svg"] == second["svg"]
     assert first["png"] == second["png"]
 

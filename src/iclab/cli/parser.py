@@ -9,11 +9,6 @@ from collections.abc import Callable
 from iclab._version import __version__
 from iclab.cli import help as texts
 
-MODELS = "mamba, linear, softmax, deep-mamba, deep-linear, deep-softmax, softmax-mlp, gpt2, classical"
-"""The built-in models: a copy of `iclab.models.MODELS`, which would import torch."""
-PROBES = "error, attention, gates, tokens, vote, attended, alignment, parts, norms, neurons"
-"""The probes: a copy of `iclab.probes.PROBES`."""
-
 # Flags of `iclab train`, with the keys they set and their help. Those of prompts exist for tests too (--test-…).
 PROMPT_FLAGS = {
     "dimension": ("patterns.dimension", "d, the length of an input"),
@@ -42,6 +37,22 @@ RECIPE_FLAGS = {
 }
 
 
+class _HelpFormatter(argparse.RawDescriptionHelpFormatter):
+    """Names models and probes from their registries, which import torch: only where help shows them."""
+
+    def _get_help_string(self, action: argparse.Action) -> str | None:
+        text = action.help or ""
+        if "{models}" in text:
+            from iclab.models import MODELS
+
+            return text.replace("{models}", ", ".join(MODELS))
+        if "{probes}" in text:
+            from iclab.probes import PROBES
+
+            return text.replace("{probes}", ", ".join(PROBES))
+        return action.help
+
+
 def parser() -> argparse.ArgumentParser:
     """Build the parser; parsed options hold the name of the command in ``command``."""
     whole = argparse.ArgumentParser(
@@ -59,7 +70,7 @@ def parser() -> argparse.ArgumentParser:
             help=brief,
             description=f"{brief[0].upper()}{brief[1:]}.",
             epilog=examples,
-            formatter_class=argparse.RawDescriptionHelpFormatter,
+            formatter_class=_HelpFormatter,
         )
         command.set_defaults(command=name)
         command.add_argument("--json", action="store_true", help="print one JSON document on standard output")
@@ -115,7 +126,7 @@ def _show(add: Add) -> None:
 def _train(add: Add) -> None:
     command = add("train", "train any model on any prompts, and measure it", texts.TRAIN)
     command.add_argument("file", metavar="FILE", nargs="?", help="a TOML file; flags override it")
-    command.add_argument("--model", help=f"{MODELS} (0 steps), or your own as package.module:Class")
+    command.add_argument("--model", help="{models} (0 steps), or your own as package.module:Class")
     command.add_argument("--seeds", metavar="N", type=int, help="number of training seeds (default: 8)")
     for flag, (_, text) in (PROMPT_FLAGS | RECIPE_FLAGS).items():
         command.add_argument(f"--{flag}", metavar="X", help=text)
@@ -124,7 +135,7 @@ def _train(add: Add) -> None:
             command.add_argument(f"--test-{flag}", metavar="X", help=f"in tests: {text}")
     command.add_argument("--test-prompts", metavar="N", type=int, help="test prompts per seed (default: 10000)")
     command.add_argument("--dtype", help="float32 or float64")
-    command.add_argument("--probe", action="append", help=f"what to measure; repeatable (default: error): {PROBES}")
+    command.add_argument("--probe", action="append", help="what to measure; repeatable (default: error): {probes}")
     command.add_argument("--set", metavar="KEY=VALUE", action="append", default=[], help="any key of the TOML file")
     command.add_argument("--save", metavar="FILE", help="write the weights to this file (safetensors)")
     _add_engine(command)

@@ -10,7 +10,7 @@ from typing import Any, ClassVar, Generic, TypeVar
 from iclab.engines import Training
 from iclab.lab import MeasurementCell, TrainingCell
 from iclab.probes import Row
-from iclab.study.charts import Figure
+from iclab.study.charts import Chart
 from iclab.study.claims import Claim
 from iclab.study.settings import Settings
 
@@ -59,8 +59,8 @@ class Experiment(ABC, Generic[S]):
         """Return the paper's claims, made precise."""
 
     @abstractmethod
-    def chart(self, rows: list[Row], settings: S) -> Figure:
-        """Return the figure, made from rows alone."""
+    def chart(self, rows: list[Row], settings: S) -> Chart:
+        """Return the figure, made from rows alone: a `Figure`, or an Altair chart."""
 
     @abstractmethod
     def table(self, rows: list[Row], settings: S) -> list[dict[str, Any]]:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from iclab.config import InputError
 from iclab.probes import Row
+from iclab.study.charts import draw
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -24,7 +25,7 @@ def write(outcome: Outcome, out: Path) -> Path:
     about = {"settings": outcome.settings.model_dump(mode="json"), "claims": outcome.claims}
     try:
         folder.mkdir(parents=True, exist_ok=True)
-        for kind, content in outcome.figure.files().items():
+        for kind, content in draw(outcome.figure).items():
             (folder / f"{id_}.{kind}").write_bytes(content)
         _write_csv(folder / "table.csv", outcome.table)
         (folder / "table.tex").write_text(latex(outcome.table, f"{id_}: {outcome.experiment.title}"), "utf-8")

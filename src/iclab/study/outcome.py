@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from iclab.probes import Row
 from iclab.study import files
-from iclab.study.charts import Figure
+from iclab.study.charts import Chart, Figure
 from iclab.study.experiment import Experiment
 from iclab.study.settings import Settings
 
@@ -48,12 +48,13 @@ class Outcome:
         return self.experiment.table(self.rows, self.settings)
 
     @cached_property
-    def figure(self) -> Figure:
+    def figure(self) -> Chart:
         """The figure, headed by its title, how much was run, and settings that differ from the defaults."""
         seeds, changed = len({row["seed"] for row in self.rows}), self.settings.unusual()
         run = f"{seeds} seeds, {self.settings.test_prompts:,} prompts each"
         heading = (f"{self.experiment.id}: {self.experiment.title}", run, *([f"with {changed}"] if changed else []))
-        return replace(self.experiment.chart(self.rows, self.settings), heading=heading)
+        chart = self.experiment.chart(self.rows, self.settings)
+        return replace(chart, heading=heading) if isinstance(chart, Figure) else chart
 
     @property
     def folder(self) -> str:

@@ -7,15 +7,12 @@ const LIMITS = [120, 680]; // the width of a panel without axes
 
 const OPTIONS = { actions: false, defaultStyle: false, renderer: "svg", tooltip: { disableDefaultStyle: true } };
 
-// Colours that depend on the theme become variables of the style sheet. Vega-Lite warns of looks without an order.
+// Colours that depend on the theme become variables of the style sheet.
 const VARIABLES = {
   "#222222": "var(--ink)", "#000000": "var(--ink)", "#ffffff": "var(--paper)",
   "#440154": "var(--violet)", "#414487": "var(--indigo)",
 };
-function prepared(key, value) {
-  if (value?.field === "series" && value.scale) return { ...value, sort: value.scale.domain };
-  return VARIABLES[value] ?? value;
-}
+const prepared = (key, value) => VARIABLES[value] ?? value;
 for (const [id, figure] of Object.entries(figures)) {
   figures[id] = { ...JSON.parse(JSON.stringify(figure), prepared), hidden: new Set(), view: null };
 }

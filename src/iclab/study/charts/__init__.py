@@ -4,7 +4,7 @@ An experiment makes a `Figure` of `Panel`s. A panel has two `Axis` and methods f
 takes a `Series` first, which is a name in the legend with a colour, a line and a mark.
 """
 
-from iclab.study.charts.figure import Figure
+from iclab.study.charts.figure import Chart, Figure, draw
 from iclab.study.charts.look import (
     DASH_DOT,
     DASHED,
@@ -34,10 +34,12 @@ __all__ = [
     "SPARE",
     "VERDICTS",
     "Axis",
+    "Chart",
     "Figure",
     "Panel",
     "Series",
     "colour_of",
+    "draw",
     "full_name_of",
     "name_of",
     "reference",

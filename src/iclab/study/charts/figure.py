@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
-from typing import Any
+from typing import Any, Protocol
 
 from iclab.study.charts.layers import symbol
 from iclab.study.charts.look import CONFIG, PAPER, Series
@@ -51,7 +51,7 @@ class Figure:
         legend = [asdict(series) for series in self.legend]
         return {"spec": _whole(self._grid()), "legend": legend, "columns": self.columns, "least": self.least}
 
-    def spec(self) -> dict[str, Any]:
+    def to_dict(self) -> dict[str, Any]:
         """Return the whole figure as Vega-Lite, with legend and heading."""
         across = min(self.columns, len(self.panels)) * (self.width + AXIS)
         parts = [self._grid(), *([_legend(self.legend, across)] if self.legend else [])]
@@ -61,17 +61,26 @@ class Figure:
             spec["title"] = {"text": title, "subtitle": below, "fontSize": 13.5, "subtitlePadding": 4, "offset": 14}
         return _whole(spec)
 
-    def files(self) -> dict[str, bytes]:
-        """Draw it as files of every kind."""
-        import vl_convert
-
-        svg = _renumbered(vl_convert.vegalite_to_svg(self.spec()))
-        png, pdf = vl_convert.svg_to_png(svg, scale=FINER), vl_convert.svg_to_pdf(svg)
-        return dict(zip(KINDS, (svg.encode(), png, pdf), strict=True))
-
     def _grid(self) -> dict[str, Any]:
         panels = [panel.spec(self.width) for panel in self.panels]
         return {"concat": panels, "columns": self.columns, "spacing": 24, **_APART}
+
+
+class Chart(Protocol):
+    """Anything that Vega-Lite can draw: a `Figure`, or an Altair chart."""
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the chart as Vega-Lite."""
+        ...
+
+
+def draw(chart: Chart) -> dict[str, bytes]:
+    """Draw a chart as files of every kind."""
+    import vl_convert
+
+    svg = _renumbered(vl_convert.vegalite_to_svg(chart.to_dict()))
+    png, pdf = vl_convert.svg_to_png(svg, scale=FINER), vl_convert.svg_to_pdf(svg)
+    return dict(zip(KINDS, (svg.encode(), png, pdf), strict=True))
 
 
 _LOOKS = ("color", "fill", "stroke", "shape", "size", "strokeDash", "strokeWidth", "fillOpacity")
