@@ -2,12 +2,8 @@
 
 from __future__ import annotations
 
-import importlib
 import json
 import re
-import sys
-from collections.abc import Callable
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -17,7 +13,6 @@ from lab_helpers import DESCRIPTION, PROMPTS, RECIPE, TRAIN_PROMPTS, TRAINING, m
 from pydantic import ValidationError
 
 from iclab import prompts
-from iclab.config import Code
 from iclab.engines import ENGINES
 from iclab.lab import MeasurementCell, TrainingCell
 from iclab.models import MODELS, Architecture, Model
@@ -256,81 +251,12 @@ def test_a_new_version_changes_the_hashes_of_its_own_cells(
     assert (found.training.hash == before[0], found.hash == before[1]) == expected
 
 
-USER_CODE = """
-    import torch
-
-    def strength():
-        return {strength}
-
-    class Net(torch.nn.Module):
-        def __init__(self, width):
-            super().__init__()
-            self.read = torch.nn.Linear(width, 1)
-
-        def forward(self, prompts):
-            return self.read(prompts[:, -1]) * strength()
-
-    def rule(examples):
-        return examples.labels * strength()
-"""
-
-
-@pytest.mark.parametrize(
-    "path, name",
-    [
-        (f"{TRAINING}.model", "user_code:Net"),
-        (f"{TRAIN_PROMPTS}.outliers.labels", "user_code:rule"),
-        (f"{TRAIN_PROMPTS}.outliers.placement", "user_code:rule"),
-    ],
-)
-def test_source_of_users_code_is_in_the_hash(path: str, name: str, user_module: Callable[[str, str], None]):
-    def hash_with(strength: float) -> str:
-        user_module("user_code", USER_CODE.format(strength=strength))
-        return measurement({path: name}).training.hash
-
-    first, edited, restored = hash_with(1.0), hash_with(-1.0), hash_with(1.0)
-    assert first == restored != edited
-
-
-def test_users_code_by_path_or_as_object_is_the_same(user_module: Callable[[str, str], None]):
-    user_module("user_code", USER_CODE.format(strength=1.0))
-    by_path = measurement({f"{TRAINING}.model": "user_code:Net", "prompts.outliers.labels": "user_code:rule"})
-    import user_code
-
-    as_object = measurement({f"{TRAINING}.model": user_code.Net, "prompts.outliers.labels": user_code.rule})
-    assert (as_object, as_object.hash) == (by_path, by_path.hash)
-
-
-def test_two_functions_without_a_name_are_two_meanings():
-    rules = [lambda examples: examples.labels, lambda examples: -examples.labels]
-    kept, flipped = (measurement({"prompts.outliers.labels": rule}) for rule in rules)
-    assert kept.hash != flipped.hash
-
-
-def test_a_functions_closure_is_part_of_its_meaning():
-    def scaled(factor: float) -> Callable[[Any], Any]:
-        return lambda examples: factor * examples.labels
-
-    assert (
-        measurement({"prompts.outliers.labels": scaled(1.0)}).hash
-        != measurement({"prompts.outliers.labels": scaled(-1.0)}).hash
-    )
-
-
 @pytest.mark.parametrize("changes", [TRAINING_CHANGES, MEASUREMENT_CHANGES], ids=["training", "measurement"])
 def test_json_keeps_equality_and_hash(changes: dict[str, Any]):
     for path, value in changes.items():
         cell = measurement({path: value})
         again = MeasurementCell.model_validate_json(cell.model_dump_json())
         assert (again, again.hash, again.training.hash) == (cell, cell.hash, cell.training.hash), path
-
-
-def test_json_keeps_users_code(user_module: Callable[[str, str], None]):
-    user_module("user_code", USER_CODE.format(strength=1.0))
-    cell = measurement({f"{TRAINING}.model": "user_code:Net", "prompts.outliers.labels": "user_code:rule"})
-    again = MeasurementCell.model_validate_json(cell.model_dump_json())
-    assert (again, again.hash) == (cell, cell.hash)
-    assert again.prompts.outliers.labels.load().__name__ == "rule"
 
 
 small = st.fixed_dictionaries(
@@ -415,18 +341,3 @@ def test_groups_cover_the_seeds_and_no_more(seeds: int, expected: list[int]):
     small = TrainingCell.groups(training.replace(model={"name": "classical"}, engine="auto"), seeds)  # of four
     assert [seed for cell in small for seed in cell.seeds][:seeds] == list(range(seeds))
     assert len(small) == -(-seeds // 4)
-
-
-def test_a_changed_helper_module_changes_the_hash(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.syspath_prepend(tmp_path)
-    hashes = []
-    for scale in (1, -1):
-        (tmp_path / "hashed_helper.py").write_text(f"SCALE = {scale}\n")
-        (tmp_path / "hashed_rule.py").write_text(
-            "from hashed_helper import SCALE\n\ndef rule(examples):\n    return SCALE * examples.labels\n"
-        )
-        for name in ("hashed_helper", "hashed_rule"):
-            sys.modules.pop(name, None)
-        importlib.invalidate_caches()
-        hashes.append(Code.of("hashed_rule:rule").source)
-    assert hashes[0] != hashes[1]
