@@ -61,3 +61,13 @@ def test_everything_at_the_front_can_be_had():
     for name in iclab.__all__:
         assert getattr(iclab, name) is not None
     assert not hasattr(iclab, "nothing_of_the_kind")
+
+
+def test_files_and_functions_stay_short():
+    for file in (*HOUSE.rglob("*.py"), *Path(__file__).parent.rglob("*.py")):
+        text = file.read_text(encoding="utf-8")
+        assert text.count("\n") <= 400, f"{file.name} is long: it may be two files"
+        if file.is_relative_to(HOUSE):
+            for node in ast.walk(ast.parse(text)):
+                if isinstance(node, ast.FunctionDef):
+                    assert (node.end_lineno or 0) - node.lineno < 60, f"{file.name}: {node.name} is long"
