@@ -9,7 +9,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
-from scipy import special
 
 CONFIDENCE = 0.95
 
@@ -29,6 +28,8 @@ def wilson(successes: float, total: int, confidence: float = CONFIDENCE) -> Inte
     """Return Wilson's score interval for a proportion, which is not empty at 0 and 1 as the usual ± is."""
     if total == 0:
         return Interval(0.0, 1.0)
+    from scipy import special  # slow to import, and not needed to list experiments
+
     z = special.ndtri(0.5 + confidence / 2)
     p = successes / total
     centre = (p + z**2 / (2 * total)) / (1 + z**2 / total)
@@ -44,6 +45,8 @@ def over_seeds(values: Sequence[float], confidence: float = CONFIDENCE) -> Inter
     x = np.asarray(values, dtype=np.float64)
     if x.size < 2:
         return Interval(-np.inf, np.inf)
+    from scipy import special
+
     half = special.stdtrit(x.size - 1, 0.5 + confidence / 2) * x.std(ddof=1) / np.sqrt(x.size)
     return Interval(float(x.mean() - half), float(x.mean() + half))
 

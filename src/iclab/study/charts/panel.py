@@ -41,6 +41,7 @@ class Axis:
         if self.names is not None:
             axis |= {"domain": False, "ticks": False, "labelLimit": 320, "labelAngle": -90 if name == "x" else 0}
             return channel | {"type": "nominal", "sort": None, "scale": {"domain": list(self.names), "padding": 0.04}}
+        axis["labelFlush"] = False  # or the first and last label move inwards, over their neighbours
         if self.ticks is not None:
             axis["values"] = list(self.ticks)
         if isinstance(self.ticks, Mapping):
