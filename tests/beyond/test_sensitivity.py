@@ -6,6 +6,8 @@ from iclab.catalog import find
 from iclab.engines import train
 from iclab.probes import measure
 
+pytestmark = pytest.mark.slow
+
 SENSITIVITY = find("sensitivity")
 SETTINGS = SENSITIVITY.settings(of=("M-fig2",), seeds=2)
 VARIANTS = SETTINGS.variants["M-fig2"]

@@ -46,7 +46,7 @@ REFUSED: dict[str, tuple[tuple[object, ...], tuple[str, ...]]] = {
     "negative K": (setting("train_irrelevant_scale=-1"), ("irrelevant_scale = -1", "greater than or equal to 0")),
     "no context": (setting("context_length=0"), ("context_length = 0", "greater than or equal to 1")),
     "unknown model in a figure": (setting('models=["gru"]'), ("'gru'", "mamba, linear, softmax")),
-    "model without step size": (setting("step_sizes={mamba=1.0}"), ("step_sizes", "linear")),
+    "model without step size": (setting('models=["gpt2"]'), ("step_sizes", "gpt2")),
     "users model without step size": (setting('models=["my_mod:Good"]'), ("step_sizes", "my_mod:Good")),
     "unknown rule in a figure": (setting('label_rules=["invert"]'), ("label_rules.0 = 'invert'", "'flip', 'target'")),
     "count that is not whole": (

@@ -96,6 +96,7 @@ def test_single_precision_is_the_same_to_its_digits():
 
 @settings(max_examples=25, deadline=None)
 @given(st.integers(0, 2**32 - 1), st.integers(1, 9), st.sampled_from([Prompts(**CASES[c][0]) for c in list(CASES)[:6]]))
+@pytest.mark.slow
 def test_gradients_are_those_of_finite_differences(seed, length, prompts):
     batch = prompts.replace(context_length=length).draw([seed, 1], Stream.TRAIN, count=3, dtype=np.float64)
     rows = len(prompts.dictionary(prompts.patterns.basis(0))) + 1

@@ -64,6 +64,7 @@ def trainings(model, case="as M-fig2", dtype="float64", **more):
 
 @pytest.mark.parametrize("case", CASES)
 @pytest.mark.parametrize("model", ["mamba", "linear"])
+@pytest.mark.slow
 def test_every_weight_is_the_references(model, case):
     ours, theirs = (train(t, (0, 5)) for t in trainings(model, case))
     for step in theirs.snapshots:
@@ -75,6 +76,7 @@ def test_every_weight_is_the_references(model, case):
 
 
 @pytest.mark.parametrize("model", ["mamba", "linear"])
+@pytest.mark.slow
 def test_single_precision_agrees_until_a_prompt_comes_near_the_kink(model):
     """Beyond that, one engine may count a prompt that the other does not: until then weights agree to 2e-4."""
     ours, theirs = (train(t, (0,)) for t in trainings(model, dtype="float32", steps=60, snapshots=tuple(range(60))))
@@ -150,6 +152,7 @@ def test_threads_and_company_change_no_bit(dtype):
 )
 @pytest.mark.parametrize("probe", ["error", "attention", "gates"])
 @pytest.mark.parametrize("model", ["mamba", "linear"])
+@pytest.mark.slow
 def test_measurements_are_those_of_the_dense_weights(model, probe, outliers):
     ours = train(next(trainings(model)), (0, 1))
     theirs = train(list(trainings(model))[1], (0, 1))

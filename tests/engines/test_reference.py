@@ -49,6 +49,7 @@ def assert_same_weights(first, second, **tolerance):
 
 
 @pytest.mark.parametrize("model", [*ONE_LAYER, *DEEP])
+@pytest.mark.slow
 def test_a_step_is_the_mean_hinge_gradient_over_the_batch(model):
     run = training(model, steps=1, batch_size=64)
     trained = train(run, (3,))
@@ -67,6 +68,7 @@ def test_a_step_is_the_mean_hinge_gradient_over_the_batch(model):
 
 
 @pytest.mark.parametrize("model", [*ONE_LAYER, *DEEP])
+@pytest.mark.slow
 def test_seeds_do_not_influence_each_other(model):
     run = training(model)
     together = train(run, (0, 1, 2, 3))
@@ -79,6 +81,7 @@ def test_seeds_do_not_influence_each_other(model):
 
 @pytest.mark.parametrize("coherence", [0.0, 0.2])
 @pytest.mark.parametrize("model", [*ONE_LAYER, *DEEP])
+@pytest.mark.slow
 def test_rotating_the_patterns_changes_nothing(model, coherence):
     prompts = PROMPTS.replace(patterns=SMALL.replace(coherence=coherence))
     first, second = (train(training(model, prompts, basis_seed=b), (0, 1)) for b in (0, 1))

@@ -16,6 +16,8 @@ from iclab.config import InputError
 from iclab.lab import Plan, Store, TrainingCell, run
 from iclab.lab.executors import jobs, local
 
+pytestmark = pytest.mark.slow
+
 CELLS = [cell for model in ("mamba", "softmax") for cell in error_cells(training(model=model), 0.0, 0.6)]
 
 

@@ -22,6 +22,8 @@ from iclab.catalog import find
 from iclab.lab import Store
 from iclab.study.edition import Edition
 
+pytestmark = pytest.mark.slow
+
 SETTINGS: dict[str, Any] = {
     "steps": 30,
     "test_prompts": 1000,

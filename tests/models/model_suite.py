@@ -54,6 +54,7 @@ class ModelSuite:
 
     @pytest.mark.parametrize("outliers", OUTLIERS)
     @pytest.mark.parametrize("length", LENGTHS)
+    @pytest.mark.slow
     def test_forward_is_the_equation(self, length, outliers):
         tokens, _ = prompts_of(length, outliers)
         model = with_random_weights(self.make())
@@ -112,6 +113,7 @@ class ModelSuite:
             torch.testing.assert_close(before, after, atol=1e-9, rtol=1e-9)
 
     @pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+    @pytest.mark.slow
     def test_long_prompts_stay_finite(self, dtype):
         tokens, _ = prompts_of(self.long, batch=1)
         model = with_random_weights(self.make(), scale=0.02).to(dtype)

@@ -11,6 +11,8 @@ from iclab.lab import MeasurementCell, Store, TrainingCell, run
 from iclab.models import Classical, Model
 from iclab.prompts import Patterns, Prompts
 
+pytestmark = pytest.mark.slow
+
 PROMPTS = Prompts(
     patterns=Patterns(dimension=10, relevant=4, irrelevant=3, outlier=0),
     context_length=7,

@@ -84,6 +84,7 @@ class MambaSuite(DeepSuite):
                 torch.testing.assert_close(first.grad, second.grad, atol=1e-9, rtol=1e-9)
 
     @pytest.mark.parametrize("strength", [0.02, 0.3, 3.0])
+    @pytest.mark.slow
     def test_recurrence_is_the_parallel_form_for_long_prompts(self, strength):
         """Gates that hardly decay, and gates that are shut or open: outputs and gradients, in float64."""
         tokens, _ = prompts_of(self.long, batch=1)

@@ -9,6 +9,8 @@ import iclab
 from iclab.models import GPT2, Model
 from iclab.prompts import Patterns, Prompts
 
+pytestmark = pytest.mark.slow
+
 
 def layer_norm(x, weights, name):
     centred = x - x.mean(-1, keepdims=True)

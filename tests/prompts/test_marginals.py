@@ -132,6 +132,7 @@ def test_what_makes_a_prompt_is_independent(big, a, b):
 
 
 @pytest.mark.parametrize("b", OF_EXAMPLES[1:])
+@pytest.mark.slow
 def test_examples_do_not_depend_on_their_prompt_position_or_each_other(big, b):
     of_prompts, of_examples, _ = observed(big, BIG)
     for prompt_wide in of_prompts.values():
@@ -141,6 +142,7 @@ def test_examples_do_not_depend_on_their_prompt_position_or_each_other(big, b):
 
 
 @pytest.mark.parametrize("b", ["pattern", "shown"])
+@pytest.mark.slow
 def test_the_pattern_and_random_label_of_an_outlier_depend_on_nothing(big, b):
     of_prompts, of_examples, of_outliers = observed(big, BIG)
     of_prompts = {name: np.broadcast_to(value[..., None], big.outlier.shape) for name, value in of_prompts.items()}

@@ -12,15 +12,18 @@ import pytest
 from iclab.catalog import experiments, find
 from iclab.cli.values import read_pairs
 from iclab.lab import Store, run
+from iclab.lab.progress import duration
 from iclab.papers.planned import PLANNED
 from iclab.report import write
 from iclab.report.content import collect, with_settings
 from iclab.report.drawing import page_data
-from iclab.report.page import duration, render
+from iclab.report.page import render
 from iclab.report.page.sparkline import spark
 from iclab.study.claims import in_figures, number
 from iclab.study.edition import Edition, best
 from iclab.study.files import latex
+
+pytestmark = pytest.mark.slow
 
 
 class Links(HTMLParser):

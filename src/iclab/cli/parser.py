@@ -97,6 +97,7 @@ def _run(add: Add) -> None:
     _add_workers(command)
     _add_settings(command)
     _add_engine(command)
+    _add_verbose(command)
     _add_out(command)
 
 
@@ -126,7 +127,7 @@ def _show(add: Add) -> None:
 def _train(add: Add) -> None:
     command = add("train", "train any model on any prompts, and measure it", texts.TRAIN)
     command.add_argument("file", metavar="FILE", nargs="?", help="a TOML file; flags override it")
-    command.add_argument("--model", help="{models} (0 steps), or your own as package.module:Class")
+    command.add_argument("--model", help="{models}, or your own as package.module:Class")
     command.add_argument("--seeds", metavar="N", type=int, help="number of training seeds (default: 8)")
     for flag, (_, text) in (PROMPT_FLAGS | RECIPE_FLAGS).items():
         command.add_argument(f"--{flag}", metavar="X", help=text)
@@ -139,6 +140,7 @@ def _train(add: Add) -> None:
     command.add_argument("--set", metavar="KEY=VALUE", action="append", default=[], help="any key of the TOML file")
     command.add_argument("--save", metavar="FILE", help="write the weights to this file (safetensors)")
     _add_engine(command)
+    _add_verbose(command)
     _add_store(command)
     _add_workers(command)
 
@@ -173,6 +175,9 @@ def _add_settings(command: argparse.ArgumentParser) -> None:
 
 def _add_engine(command: argparse.ArgumentParser) -> None:
     command.add_argument("--engine", help="fused, compact or reference (default: the fastest that applies)")
+
+
+def _add_verbose(command: argparse.ArgumentParser) -> None:
     command.add_argument("--verbose", action="store_true", help="say which engine runs, and why not a faster one")
 
 

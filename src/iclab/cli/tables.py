@@ -15,8 +15,8 @@ _VERDICT_STYLE = {"holds": "green", "fails": "red", "undecided": "yellow", "not 
 
 
 def _console() -> Console:
-    console = Console(highlight=False)
-    return console if console.is_terminal else Console(highlight=False, width=150)
+    console = Console(highlight=False, markup=False)  # square brackets are intervals
+    return console if console.is_terminal else Console(highlight=False, markup=False, width=150)
 
 
 def _table(*columns: str, title: str | None = None) -> Table:

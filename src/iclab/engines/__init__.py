@@ -1,6 +1,16 @@
 """Engines: train (a recipe in, weights and snapshots out) and answer prompts with the result."""
 
-from iclab.engines.engine import Sums, answer_versions, answers, check, sum_answers, sum_prompts, train, weights
+from iclab.engines.engine import (
+    Sums,
+    answer_versions,
+    answers,
+    check,
+    kept_step,
+    sum_answers,
+    sum_prompts,
+    train,
+    weights,
+)
 from iclab.engines.recipe import Recipe, Switch
 from iclab.engines.reference import stacking_obstacle
 from iclab.engines.registry import ENGINES, Engine, faster_obstacle, versions
@@ -22,6 +32,7 @@ __all__ = [
     "answers",
     "check",
     "faster_obstacle",
+    "kept_step",
     "stacked_dictionary",
     "stacking_obstacle",
     "sum_answers",

@@ -38,8 +38,8 @@ _RUNNERS: dict[str, Runner] = {"fused": fused, "compact": reference, "reference"
 
 def check(training: Training) -> None:
     """Refuse a model that cannot take these prompts, before any work is done."""
-    if training.engine == "reference":
-        reference.stacking_obstacle(training)
+    if training.engine != "fused":
+        reference.stacking_obstacle(training)  # builds the model, which checks it
 
 
 def train(
@@ -55,7 +55,7 @@ def train(
 
 def weights(trained: Trained, at: int | None = None) -> dict[str, torch.Tensor]:
     """Return the model's own weights by name, (seeds, …), after step ``at``; by default the last."""
-    return _RUNNERS[trained.training.engine].weights(trained, _kept(trained, at))
+    return _RUNNERS[trained.training.engine].weights(trained, kept_step(trained, at))
 
 
 def answers(
@@ -86,7 +86,7 @@ def sum_answers(
 ) -> Sums:
     """Sum a probe over ``count`` test prompts per seed; ``add`` returns the sums of one chunk of answers."""
     if _sums_itself(trained.training, probe, prompts):
-        step = _kept(trained, at)
+        step = kept_step(trained, at)
         return fused.sums(trained, probe, prompts, count, at=step, draw=draw, advance=advance, threads=threads)
     total: Sums = {}
     for batch, answer in answers(trained, prompts, count, at=at, step=draw, advance=advance):
@@ -128,7 +128,8 @@ def _add(total: Sums, more: Sums) -> None:
         total[name] = total[name] + value if name in total else value
 
 
-def _kept(trained: Trained, at: int | None) -> int:
+def kept_step(trained: Trained, at: int | None) -> int:
+    """Return the step of a snapshot, by default the last; refuse steps without one."""
     step = trained.training.recipe.steps if at is None else at
     if step not in trained.snapshots:
         kept = ", ".join(map(str, trained.snapshots))

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 _TRAINING = {"model", "prompts", "recipe", "engine", "dtype", "device", "basis_seed"}
 _RECIPE = {
-    *("steps", "batch_size", "step_size", "loss", "optimizer", "optimizer_options"),
+    *("steps", "batch_size", "step_size", "optimizer", "optimizer_options"),
     *("clip", "decay", "switches", "snapshots"),
 }
 _PATTERNS = {

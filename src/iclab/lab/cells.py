@@ -14,6 +14,7 @@ from iclab.config import Code, Config
 from iclab.engines import Training
 from iclab.models import Architecture
 from iclab.probes import Pruning, measuring_obstacle
+from iclab.probes.pruning import VERSION as PRUNING_VERSION
 from iclab.prompts import Prompts
 
 
@@ -39,7 +40,7 @@ class TrainingCell(Config):
     @property
     def hash(self) -> str:
         """The name of this cell in a store."""
-        return self.digest(**engines.versions(self.training))
+        return self.digest(seeds=len(self.seeds), **engines.versions(self.training))
 
     @property
     def work(self) -> int:
@@ -80,8 +81,9 @@ class MeasurementCell(Config):
     @property
     def hash(self) -> str:
         """The name of this cell in a store."""
-        training = self.training.training
-        return self.digest(**engines.versions(training) | probes.versions(training, self.probe, self.prompts))
+        training, pruning = self.training.training, {"pruning": PRUNING_VERSION} if self.pruning else {}
+        versions = engines.versions(training) | probes.versions(training, self.probe, self.prompts) | pruning
+        return self.digest(seeds=len(self.training.seeds), **versions)
 
     @property
     def work(self) -> int:

@@ -12,6 +12,7 @@ even if the writer dies. ``entry.json`` holds the description of the cell and a 
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import json
 import os
@@ -71,8 +72,8 @@ class Store:
             raise InputError(f"store = {self.path}: cannot be written ({error.strerror})") from None
         for leftover in self._partial.iterdir():
             if not _writer_lives(leftover.name):
-                shutil.rmtree(leftover, ignore_errors=True)
-                leftover.unlink(missing_ok=True)
+                with contextlib.suppress(OSError):  # it can stay: nothing reads it
+                    shutil.rmtree(leftover) if leftover.is_dir() else leftover.unlink()
         return self
 
     @property

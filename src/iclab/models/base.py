@@ -20,6 +20,7 @@ the defaults below.
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Mapping
 from typing import Any, ClassVar, Literal
 
@@ -65,9 +66,7 @@ class Architecture(nn.Module):
     # In training
 
     step_size: ClassVar[float | None] = None
-    """A step size that suits it; None if nothing is trained or nobody knows one."""
-    optimizer: ClassVar[str] = "sgd"
-    """The optimiser for that step size."""
+    """A step size that suits plain SGD. Paper M's experiments take it if their settings name none for this model."""
     constant_buffers: ClassVar[bool] = False
     """Whether a forward pass leaves its buffers as they are. Seeds of a model with other buffers run one by one."""
     fused_gate: ClassVar[Literal["product", "none"] | None] = None
@@ -101,7 +100,9 @@ class Architecture(nn.Module):
         By default a model with a name is built for tokens of 4 numbers. Others are checked when they are built.
         """
         if cls.name:
-            cls(width=4, **options)
+            given = {"width": 4, "label_width": 1, "context_length": 2}
+            accepted = inspect.signature(cls).parameters
+            cls(**{name: value for name, value in given.items() if name in accepted}, **options)
 
     @classmethod
     def longest_context(cls, options: Mapping[str, Any]) -> int | None:

@@ -40,8 +40,6 @@ class GPT2(Architecture):
     colour = "#E69F00"
     list_order = 80
     group_size = 4  # enough to keep one core busy: eight seeds then use two
-    step_size = 0.001
-    optimizer = "adamw"
     readable = frozenset()
 
     def __init__(

@@ -10,10 +10,12 @@ from numpy.typing import NDArray
 from pydantic import Field
 
 from iclab.config import Config, InputError
-from iclab.engines import Trained
+from iclab.engines import Trained, kept_step
 from iclab.prompts import Stream
 from iclab.prompts.counters import uniform, words
 
+VERSION = 1
+"""Part of the hash of measurements of pruned models. Raise it when other neurons are removed."""
 LARGE = 1.0
 """T Theorem 3.7 (14): rows of W_O W_V in L have a length of Ω(1), read here as at least this."""
 SLOT = 2
@@ -57,7 +59,7 @@ class Pruning(Config):
 
 def pruned(trained: Trained, pruning: Pruning, at: int) -> Trained:
     """Return the seeds with neurons removed from their weights after step ``at``."""
-    weights = trained.snapshots[at]
+    weights = trained.snapshots[kept_step(trained, at)]
     if not {"value", "hidden", "signs"} <= weights.keys():
         raise InputError(f"pruning: removes neurons, and {trained.training.model.label} has none")
     hidden = weights["hidden"].clone()

@@ -13,6 +13,9 @@ If examples may carry relevant patterns outside the task (T's α < 1), each uses
 
 If λ varies, each token uses one more word. Noise uses as many blocks as it needs.
 
+Blocks have slots: 0 a token's own, 1 users' rules, 2 stratified batches, 3 patterns outside the task, 4 λ; noise takes
+5, 6, … as far as it needs, so a new field takes a stream of its own, not a slot.
+
 Changing this assignment changes every result: bump `VERSION`.
 """
 

@@ -3,20 +3,19 @@
 from __future__ import annotations
 
 import re
-import shlex
 from collections import Counter
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
-from iclab.catalog import experiments
+from iclab import catalog
 from iclab.lab import MeasurementCell, Store
 from iclab.papers.planned import PLANNED
 from iclab.report.drawing import Drawing, drawing_of
 from iclab.study.charts import full_name_of
 from iclab.study.claims import Claim, Judgement
-from iclab.study.edition import Edition, best
+from iclab.study.edition import Edition, best, usual
 from iclab.study.experiment import Condition, Experiment
 from iclab.study.outcome import Outcome
 from iclab.study.settings import Disclosed, Settings
@@ -81,8 +80,7 @@ class Section:
     @property
     def command(self) -> str:
         """The command that runs it."""
-        words = self.outcome.settings.arguments() if self.outcome is not None else []
-        return shlex.join(["iclab", "run", self.id, *words])
+        return self.edition.command
 
     @property
     def summary(self) -> str:
@@ -178,7 +176,7 @@ def collect(
     """
     sections = []
     cells: dict[str, MeasurementCell] = {}
-    for experiment in experiments().values():
+    for experiment in catalog.experiments().values():
         progress(experiment.id)
         section = _section(experiment, store, (given or {}).get(experiment.id) or best(experiment, store))
         sections.append(section)
@@ -199,7 +197,7 @@ def collect(
 
 
 def _section(experiment: Experiment[Any], store: Store, outcome: Outcome | None) -> Section:
-    edition = outcome.edition if outcome else Edition(experiment, experiment.settings())
+    edition = outcome.edition if outcome else usual(experiment)
     values = edition.settings.model_dump(mode="json")
     here = tuple(filter(store.has, edition.cells))
     needed = {cell.training.hash: cell.training for cell in here if store.has(cell.training)}.values()
@@ -251,7 +249,7 @@ def _board(sections: list[Section]) -> tuple[dict[str, Any], ...]:
 
 def _search(claim: dict[str, Any]) -> str:
     """Return the text that the scoreboard's search box looks at."""
-    models = [word for model in claim["models"] for word in (model, model_name(model))]
+    models = [word for model in claim["models"] for word in (model, full_name_of(model))]
     words = [claim[key] for key in ("id", "verdict", "where", "paper", "predicate")]
     return " ".join([*words, *models]).lower()
 
@@ -271,8 +269,3 @@ def _short(value: Any) -> str:
     if isinstance(value, dict):
         return "; ".join(f"{key}: {_short(inner)}" for key, inner in value.items())
     return f"{value:g}" if isinstance(value, float) else str(value)
-
-
-def model_name(label: str) -> str:
-    """Return the display name of a model. It says whether the model has several layers."""
-    return full_name_of(label)

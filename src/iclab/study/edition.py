@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import cached_property
@@ -32,6 +33,11 @@ class Edition:
         """The cells of the conditions, each once."""
         return list({condition.cell.hash: condition.cell for condition in self.conditions}.values())
 
+    @property
+    def command(self) -> str:
+        """The command that runs it."""
+        return shlex.join(["iclab", "run", self.experiment.id, *self.settings.arguments()])
+
     def complete(self, store: Store) -> bool:
         """Return whether the store has every cell."""
         return bool(self.cells) and all(map(store.has, self.cells))
@@ -53,7 +59,7 @@ class Edition:
         if not rows:
             raise InputError(
                 f"store = {store.path}: has no results of {self.experiment.id} with these settings; "
-                f"run `iclab run {self.experiment.id}` first"
+                f"run `{self.command}` first"
             )
         claims = [claim.verdict(rows) for claim in self.experiment.claims(self.settings)]
         return Outcome(self, rows, claims, complete)
@@ -71,5 +77,16 @@ def fullest(editions: Iterable[Edition], store: Store) -> Outcome | None:
 
 def best(experiment: Experiment[Any], store: Store) -> Outcome | None:
     """Return the outcome of the full edition if complete, else of the quick one if complete, else of the fuller one."""
-    full = experiment.settings()
-    return fullest((Edition(experiment, full), Edition(experiment, full.quick())), store)
+    return fullest((usual(experiment), usual(experiment, quick=True)), store)
+
+
+_USUAL: dict[tuple[Experiment[Any], type[Settings], bool], Edition] = {}
+
+
+def usual(experiment: Experiment[Any], *, quick: bool = False) -> Edition:
+    """Return the full or the quick edition with default settings, built once per process."""
+    key = (experiment, experiment.settings, quick)
+    if key not in _USUAL:
+        settings = experiment.settings()
+        _USUAL[key] = Edition(experiment, settings.quick() if quick else settings)
+    return _USUAL[key]

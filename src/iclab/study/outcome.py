@@ -7,6 +7,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from iclab.config import InputError
 from iclab.probes import Row
 from iclab.study import files
 from iclab.study.charts import Chart, Figure
@@ -45,7 +46,10 @@ class Outcome:
     @cached_property
     def table(self) -> list[dict[str, Any]]:
         """The table, one dictionary per line."""
-        return self.experiment.table(self.rows, self.settings)
+        lines = self.experiment.table(self.rows, self.settings)
+        if not lines:
+            raise InputError(f"{self.experiment.id}: its table has no lines; return at least one, of dashes")
+        return lines
 
     @cached_property
     def figure(self) -> Chart:

@@ -11,6 +11,8 @@ from iclab.study.edition import Edition
 from iclab.study.settings import Chosen, Disclosed
 from iclab.theory.outliers import all_outliers, linear_outlier_bound, mamba_outlier_bound
 
+pytestmark = pytest.mark.slow
+
 FIGURE = find("M-fig2")
 SMALL = FigureSettings(seeds=8, test_prompts=2_000, outlier_fractions=(0.0, 0.6, 0.8))
 

@@ -11,6 +11,8 @@ from iclab.study.claims import Point, every_within
 from iclab.study.edition import Edition
 from iclab.study.rows import errors, proportion
 
+pytestmark = pytest.mark.slow
+
 
 @pytest.fixture(scope="module")
 def store(tmp_path_factory):

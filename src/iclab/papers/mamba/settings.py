@@ -14,7 +14,7 @@ from pydantic import Field
 
 from iclab.config import InputError
 from iclab.engines import Recipe, Switch, Training
-from iclab.models import Model
+from iclab.models import Model, architecture
 from iclab.prompts import Outliers, Patterns, Prompts
 from iclab.prompts.tasks import AllPairs, Ring, TaskSet
 from iclab.study.settings import Chosen, Disclosed, Settings
@@ -162,13 +162,14 @@ class MambaPaper(Settings):
 
     def recipe(self, name: str) -> Recipe:
         """Return the recipe: plain SGD on the hinge loss (M (4), (19))."""
-        if name not in self.step_sizes:
+        step_size = self.step_sizes.get(name) or architecture(name).step_size
+        if step_size is None:
             raise InputError(f"step_sizes: has none for {name}; add one, such as --set step_sizes.{name}=0.1")
-        return Recipe(steps=self.steps, batch_size=self.batch_size, step_size=self.step_sizes[name])
+        return Recipe(steps=self.steps, batch_size=self.batch_size, step_size=step_size)
 
 
-Architecture = dict[str, bool | int | float | str]
-DEEP: dict[str, Architecture] = {
+Options = dict[str, bool | int | float | str]
+DEEP: dict[str, Options] = {
     "deep-mamba": {"residual": True, "norm": "rms", "gating": "scalar"},
     "deep-linear": {"residual": True, "norm": "none", "divide": True, "sees": "all"},
     "deep-softmax": {"residual": True, "norm": "rms", "sees": "context"},
@@ -209,7 +210,7 @@ class DeepMambaPaper(MambaPaper):
         f"single trainings, 8 seeds, 1,500 prompts. Numbers of other settings are for one layer. {MambaPaper.evidence}"
     )
     architectures: Annotated[
-        dict[str, Architecture],
+        dict[str, Options],
         Chosen(
             "the paper does not define a deep model. Mamba and softmax are usual blocks: a residual stream, and each "
             "token divided by its root mean square before a layer. Without the norm, 6 of 8 seeds of Mamba diverge and "

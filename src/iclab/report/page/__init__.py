@@ -14,9 +14,11 @@ from markupsafe import Markup
 
 from iclab.config import InputError
 from iclab.lab import Store
-from iclab.report.content import PAPERS, Content, collect, model_name
+from iclab.lab.progress import duration
+from iclab.report.content import PAPERS, Content, collect
 from iclab.report.drawing import vega
 from iclab.report.page.sparkline import spark
+from iclab.study.charts.models import full_name_of
 from iclab.study.claims import Verdict, in_figures
 from iclab.study.outcome import Outcome
 
@@ -73,7 +75,7 @@ def render(content: Content) -> str:
         spark=spark,
         in_figures=in_figures,
         duration=duration,
-        model_name=model_name,
+        model_name=full_name_of,
         anchor=lambda id_: id_ if id_ in written else f"claim-{id_}",
     )
 
@@ -99,12 +101,3 @@ def _markdown(text: str) -> str:
     parser.add_render_rule("link_open", lambda *_: "")
     parser.add_render_rule("link_close", lambda *_: "")
     return parser.render(text).replace("<h1>", "<h2>").replace("</h1>", "</h2>")
-
-
-def duration(seconds: float) -> str:
-    """Return a duration with a suitable unit."""
-    if seconds < 100:
-        return f"{seconds:.0f} s"
-    if seconds < 6000:
-        return f"{seconds / 60:.0f} min"
-    return f"{seconds / 3600:.1f} h"

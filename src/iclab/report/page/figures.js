@@ -12,14 +12,14 @@ const VARIABLES = {
   "#222222": "var(--ink)", "#000000": "var(--ink)", "#ffffff": "var(--paper)",
   "#440154": "var(--violet)", "#414487": "var(--indigo)",
 };
-const prepared = (key, value) => VARIABLES[value] ?? value;
+const prepared = (key, value) => (Object.hasOwn(VARIABLES, value) ? VARIABLES[value] : value);
 for (const [id, figure] of Object.entries(figures)) {
   figures[id] = { ...JSON.parse(JSON.stringify(figure), prepared), hidden: new Set(), view: null };
 }
 
 const places = [...document.querySelectorAll(".figure")];
 const figureAt = (place) => figures[place.dataset.figure];
-const panelsOf = (figure) => figure.spec.concat ?? [];
+const panelsOf = (figure) => (figure.columns ? figure.spec.concat : []); // none if another library made it
 const roomOf = (place) => place.parentElement.clientWidth;
 const columnsAt = (place) => {
   const figure = figureAt(place);
@@ -71,8 +71,10 @@ async function draw(place) {
   place.dataset.columns = columns;
   try {
     const { view } = await vegaEmbed(place, specOf(figure, columns, width), { ...OPTIONS, config: config() });
+    if (+place.dataset.columns !== columns) { view.finalize(); return; } // the window has changed meanwhile
     figure.view?.finalize();
     figure.view = view;
+    place.classList.remove("problem");
     await fit(place);
   } catch (error) {
     place.textContent = `The figure cannot be drawn. ${error}`;

@@ -59,11 +59,6 @@ class Series:
         look: dict[str, Any] = {"name": name, "dash": dash, "mark": "", "width": 1.3}
         return replace(self, **look | changes)
 
-    def marks_only(self, **changes: Any) -> Series:
-        """Return the same without a line."""
-        look: dict[str, Any] = {"line": False}
-        return replace(self, **look | changes)
-
 
 def shaded(name: str, colour: str, shade: float = 0.2) -> Series:
     """Return the look of an area or of bars; the legend shows it as a square."""

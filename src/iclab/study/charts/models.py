@@ -22,7 +22,8 @@ def full_name_of(model: str) -> str:
 def colour_of(model: str, models: Sequence[str] = ()) -> str:
     """Return a model's colour; models that declare none take spare ones, in the order of ``models``."""
     strangers = [name for name in models if architecture(name).colour is None]
-    return architecture(model).colour or SPARE[strangers.index(model) % len(SPARE)]
+    place = strangers.index(model) if model in strangers else 0
+    return architecture(model).colour or SPARE[place % len(SPARE)]
 
 
 def series_of(model: str, models: Sequence[str] = (), **look: Any) -> Series:

@@ -50,7 +50,8 @@ class Axis:
         elif self.scale == "symlog":
             axis["format"] = "~g"
         elif self.scale == "log":
-            axis |= {"format": ".0e"} | ({"values": _decades(*self.domain)} if self.domain else {"tickCount": 6})
+            ticks = {"values": _decades(*self.domain)} if self.domain else {"tickCount": 6}
+            axis |= {"format": ".0e"} if self.ticks else {"format": ".0e"} | ticks
         scale: dict[str, Any] = {"type": self.scale}
         if self.scale == "symlog":
             scale["constant"] = self.linear_to
