@@ -14,7 +14,10 @@ pytest.importorskip("playwright.sync_api", reason="playwright is not installed")
 from playwright.sync_api import sync_playwright
 
 CHROMIUM = os.environ.get("ICLAB_CHROMIUM") or shutil.which("chromium") or shutil.which("google-chrome")
-pytestmark = pytest.mark.skipif(CHROMIUM is None, reason="no browser: install chromium, or name one in ICLAB_CHROMIUM")
+pytestmark = [
+    pytest.mark.slow,
+    pytest.mark.skipif(CHROMIUM is None, reason="no browser: install chromium, or name one in ICLAB_CHROMIUM"),
+]
 QUIET = ("quic", "background-networking", "component-update", "sync", "gpu")
 FLAGS = ["--no-sandbox", "--no-first-run", *(f"--disable-{what}" for what in QUIET)]
 
