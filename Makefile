@@ -1,6 +1,6 @@
 # make reproduce   make the environment, then run the quick edition of every experiment
-# make test        style, types and all tests (about 6 minutes on two cores)
-# make test-fast   the tests of the daily loop (below one minute on two cores)
+# make test        style, types and all tests (about 7 minutes on two cores, more the first time, which compiles)
+# make test-fast   the tests of the daily loop (about a minute on two cores, more the first time, which compiles)
 # make lint        style and types alone
 # make .venv       the environment alone
 
