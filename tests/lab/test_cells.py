@@ -341,3 +341,22 @@ def test_groups_cover_the_seeds_and_no_more(seeds: int, expected: list[int]):
     small = TrainingCell.groups(training.replace(model={"name": "classical"}, engine="auto"), seeds)  # of four
     assert [seed for cell in small for seed in cell.seeds][:seeds] == list(range(seeds))
     assert len(small) == -(-seeds // 4)
+
+
+def test_the_size_of_a_group_is_in_both_hashes(monkeypatch: pytest.MonkeyPatch):
+    cell = measurement(ON_FUSED)
+    before = cell.training.hash, cell.hash
+    monkeypatch.setattr(MODELS["mamba"], "group_size", 4)
+    again = measurement(ON_FUSED)
+    assert again.training.hash != before[0]
+    assert again.hash != before[1]
+
+
+def test_how_neurons_are_chosen_is_in_the_hash_of_pruned_measurements_alone(monkeypatch: pytest.MonkeyPatch):
+    def hashes() -> tuple[str, str]:
+        return measurement(ON_COMPACT).hash, measurement(ON_COMPACT | {"pruning": {"rate": 0.5}}).hash
+
+    before = hashes()
+    monkeypatch.setattr("iclab.lab.cells.PRUNING_VERSION", 2)
+    after = hashes()
+    assert (after[0] == before[0], after[1] == before[1]) == (True, False)

@@ -5,7 +5,20 @@ import json
 import pytest
 import vl_convert
 
-from iclab.study.charts import PRINTED, Axis, Figure, Panel, Series, draw, reference, shaded, shades
+from iclab.study.charts import (
+    PRINTED,
+    SPARE,
+    Axis,
+    Figure,
+    Panel,
+    Series,
+    colour_of,
+    draw,
+    reference,
+    series_of,
+    shaded,
+    shades,
+)
 from iclab.study.charts.look import VIRIDIS
 
 MAMBA, LINEAR = Series("Mamba", "#0072B2"), Series("linear", "#D55E00")
@@ -177,3 +190,13 @@ def test_numbers_are_kept_to_six_digits():
 def test_shades_are_as_many_as_asked_and_all_different(count):
     assert len(set(shades(count))) == count
     assert set(shades(6)) == set(VIRIDIS)
+
+
+def test_a_model_without_a_colour_takes_a_spare_one():
+    assert series_of("Mine").colour == SPARE[0]
+    assert colour_of("Mine", ["mamba", "Yours", "Mine"]) == SPARE[1]
+
+
+def test_ticks_that_are_given_stay_on_a_logarithmic_axis():
+    y = panel(y=Axis("error", domain=(1e-3, 10), scale="log", ticks=(0.5, 5))).spec(100)["layer"][0]["encoding"]["y"]
+    assert y["axis"]["values"] == [0.5, 5]
