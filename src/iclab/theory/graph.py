@@ -1,0 +1,155 @@
+"""The graph of training tasks, and the attention that training on them must learn.
+
+Patterns are nodes; a training task that tells two patterns apart is an edge. Let A_jk be the probability that a
+training prompt has query pattern j and other pattern k, and q_j = Σ_k A_jk. While the hinge is active for nearly all
+prompts, the population gradient of M's W_B and W_C on the relevant block is a multiple of W L, where
+
+    L = M1 (diag(q) − A)
+
+is the Laplacian of the graph. Examples with the query's pattern vote for the right answer and those with the other
+pattern against it, and each are half of the clean ones: hence the minus sign. Weights that start as δI then follow
+
+    W_B = W_C = δ exp(τ L),      W_Bᵀ W_C = δ² exp(2τ L),                                                   (A)
+
+with a time τ that `iclab.theory.meanfield` gives. If every pattern is in as many tasks (Condition 1), L = I − P, P the
+random walk on the graph. The entries of exp(2τL) are negative between patterns that share a task and positive between
+patterns that only share a neighbour, so only a complete graph has no wrong sign. docs/theory.md has the derivation.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from functools import cached_property
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from iclab.config import InputError
+
+Matrix = NDArray[np.float64]
+
+LONGEST_TIME = 20.0
+"""Where a fit stops looking for τ."""
+
+
+class KernelFit(NamedTuple):
+    """The best fit of c · exp(2τL) to a measured kernel."""
+
+    time: float
+    """τ."""
+    scale: float
+    """c, which is 1 if the kernel was divided by δ²."""
+    r2: float
+    """The share of the kernel's variance over its entries that the fit explains."""
+
+
+@dataclass(frozen=True)
+class TaskGraph:
+    """The graph of a set of training tasks.
+
+    Example:
+        >>> ring = TaskGraph.of([(0, 1), (1, 2), (2, 3), (3, 0)], relevant=4)
+        >>> ring.complete, ring.distances[0].tolist()
+        (False, [0, 1, 2, 1])
+    """
+
+    weights: Matrix
+    """(M1, M1) A_jk: how likely a prompt has query pattern j and other pattern k; symmetric, adds up to 1."""
+
+    @classmethod
+    def of(cls, pairs: Iterable[tuple[int, int]], relevant: int) -> TaskGraph:
+        """Build the graph of tasks (a, b), all equally likely, each with its query on either side as often."""
+        counts = np.zeros((relevant, relevant))
+        for a, b in pairs:
+            if a == b or not (0 <= a < relevant and 0 <= b < relevant):
+                raise InputError(f"tasks = {a}-{b}: must name two different patterns, 0 to {relevant - 1}")
+            counts[a, b] += 1
+            counts[b, a] += 1
+        if not counts.any():
+            raise InputError("tasks = []: the task graph is empty; name at least one pair of patterns")
+        return cls(counts / counts.sum())
+
+    @property
+    def relevant(self) -> int:
+        """M1, the number of nodes."""
+        return len(self.weights)
+
+    @cached_property
+    def laplacian(self) -> Matrix:
+        """L = M1 (diag(q) − A), (M1, M1)."""
+        return self.relevant * (np.diag(self.weights.sum(1)) - self.weights)
+
+    @property
+    def complete(self) -> bool:
+        """Whether every two patterns share a task."""
+        return bool((self.weights + np.eye(self.relevant) > 0).all())
+
+    @property
+    def connected(self) -> bool:
+        """Whether a path leads from every pattern to every other."""
+        return bool((self.distances >= 0).all())
+
+    @property
+    def regular(self) -> bool:
+        """Whether every pattern is the query equally often."""
+        return bool(np.allclose(self.weights.sum(1), 1 / self.relevant))
+
+    @cached_property
+    def distances(self) -> NDArray[np.int64]:
+        """(M1, M1) the number of edges on the shortest path; −1 if there is none."""
+        found = np.where(np.eye(self.relevant, dtype=bool), 0, -1).astype(np.int64)
+        edges, reached = self.weights > 0, np.eye(self.relevant, dtype=bool)
+        for length in range(1, self.relevant):
+            reached = reached | (reached @ edges)
+            found[reached & (found < 0)] = length
+        return found
+
+    def kernel(self, time: float) -> Matrix:
+        """Return exp(2τL), (M1, M1): the predicted W_Bᵀ W_C of unit patterns, divided by δ²."""
+        values, vectors = self._modes
+        return np.asarray((vectors * np.exp(2 * time * values)) @ vectors.T)
+
+    def fit(self, kernel: Matrix) -> KernelFit:
+        """Find the τ and the scale whose c · exp(2τL) is closest to a measured kernel (M1, M1), by least squares."""
+        from scipy.optimize import minimize_scalar  # slow to import
+
+        def scaled(time: float) -> tuple[float, float]:
+            shape = self.kernel(time) / np.exp(2 * time * top)  # so that large τ do not overflow
+            scale = float((shape * kernel).sum() / (shape * shape).sum())
+            return scale, float(((kernel - scale * shape) ** 2).sum())
+
+        top = float(self._modes[0].max())
+        grid = np.linspace(0.0, LONGEST_TIME / top, 401)
+        best = int(np.argmin([scaled(time)[1] for time in grid]))
+        ends = grid[max(best - 1, 0)], grid[min(best + 1, len(grid) - 1)]
+        time = float(minimize_scalar(lambda t: scaled(t)[1], bounds=ends, method="bounded", options={"xatol": 1e-10}).x)
+        scale, left = scaled(time)
+        spread = float(((kernel - kernel.mean()) ** 2).sum())
+        return KernelFit(time, scale / float(np.exp(2 * time * top)), 1 - left / spread)
+
+    def time_of(self, kernel: Matrix) -> float:
+        """Return the τ of a kernel W_BᵀW_C/δ² of the form (A), from its trace: tr exp(2τL) grows with τ.
+
+        Unlike `fit`, it takes the scale as known, so it reads small τ well.
+        """
+        values, trace = self._modes[0], float(np.trace(kernel))
+        if trace <= self.relevant:
+            return 0.0
+        low, high = 0.0, np.log(trace) / (2 * float(values.max()))
+        for _ in range(80):
+            middle = (low + high) / 2
+            low, high = (middle, high) if np.exp(2 * middle * values).sum() < trace else (low, middle)
+        return float(low)
+
+    @cached_property
+    def _modes(self) -> tuple[NDArray[np.float64], Matrix]:
+        values, vectors = np.linalg.eigh(self.laplacian)
+        return values.clip(min=0.0), vectors
+
+
+def mean_by_distance(graph: TaskGraph, kernel: Matrix) -> dict[int, float]:
+    """Return the mean entry of a kernel (M1, M1) by graph distance; patterns without a path have distance −1."""
+    distances = graph.distances
+    return {int(d): float(kernel[distances == d].mean()) for d in np.unique(distances)}
