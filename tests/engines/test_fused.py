@@ -6,7 +6,8 @@ import numpy as np
 import pytest
 import torch
 
-from iclab.engines import Recipe, Switch, Training, answers, faster_obstacle, fused, train, weights
+from iclab.config import InputError
+from iclab.engines import Recipe, Switch, Training, answers, check, faster_obstacle, fused, train, weights
 from iclab.engines.fused import prompt_kernels, step_kernels
 from iclab.engines.fused.compiling import SOURCES
 from iclab.engines.fused.exponential import exponential
@@ -39,6 +40,8 @@ CASES = {
         {"outliers": {"fraction": 0.5}},
         {"optimizer_options": {"momentum": 0.9}, "clip": 0.5, "decay": "cosine"},
     ),
+    "linear loss": (SMALL, {"outliers": {"fraction": 0.5}}, {"loss": "linear", "steps": 12}),
+    "frozen keys, clipping": (SMALL, {"outliers": {"fraction": 0.5}}, {"frozen": ("key",), "clip": 0.05}),
     "wide": ({"dimension": 100}, {"outliers": {"fraction": 0.5}}, {}),
 }
 
@@ -71,8 +74,29 @@ def test_every_weight_is_the_references(model, case):
         for name, expected in weights(theirs, step).items():
             torch.testing.assert_close(weights(ours, step)[name], expected, atol=1e-9, rtol=0, msg=f"{name} at {step}")
     np.testing.assert_allclose(ours.losses, theirs.losses, atol=1e-9)
-    moved = not torch.equal(weights(ours)["key"], weights(ours, 0)["key"])
+    moved = not torch.equal(weights(ours)["query"], weights(ours, 0)["query"])
     assert moved == bool(ours.losses.any())  # 500 linear examples begin with no loss at all
+
+
+def test_a_gate_that_starts_at_half_and_stays_there():
+    options = {"init_scale": 0.1, "gate_scale": 0.0}
+    prompts = Prompts(patterns=Patterns(**SMALL, outlier_norm=1.0), outliers={"fraction": 0.5})
+    found = []
+    for engine in ("fused", "reference"):
+        model = {"name": "mamba", "options": options}
+        recipe = Recipe(steps=30, frozen=("gate",), optimizer_options={"momentum": 0.5})
+        training = Training(model=model, prompts=prompts, recipe=recipe, engine=engine, dtype="float64")
+        found.append(weights(train(training, (3,))))
+        assert not found[-1]["gate"].any()
+    torch.testing.assert_close(found[0]["key"], found[1]["key"], atol=1e-9, rtol=0)
+    assert (found[0]["key"] - found[1]["key"].mean()).abs().max() > 0.1
+
+
+@pytest.mark.parametrize(("model", "engine"), [("linear", "fused"), ("linear", "reference")])
+def test_freezing_what_a_model_has_not_is_refused_in_one_line(model, engine):
+    training = Training(model=model, recipe=Recipe(steps=1, frozen=("gate",)), engine=engine)
+    with pytest.raises(InputError, match=r"frozen = gate: is no parameter of this model; it has .*key"):
+        check(training)
 
 
 @pytest.mark.parametrize("model", ["mamba", "linear"])

@@ -8,10 +8,11 @@ from iclab.engines.engine import (
     kept_step,
     sum_answers,
     sum_prompts,
+    sums_itself,
     train,
     weights,
 )
-from iclab.engines.recipe import Recipe, Switch
+from iclab.engines.recipe import Recipe, Switch, geometric
 from iclab.engines.reference import stacking_obstacle
 from iclab.engines.registry import ENGINES, Engine, faster_obstacle, versions
 from iclab.engines.trained import Advance, Notify, Trained, stacked_dictionary
@@ -32,11 +33,13 @@ __all__ = [
     "answers",
     "check",
     "faster_obstacle",
+    "geometric",
     "kept_step",
     "stacked_dictionary",
     "stacking_obstacle",
     "sum_answers",
     "sum_prompts",
+    "sums_itself",
     "train",
     "versions",
     "warn_beyond_theory",

@@ -38,7 +38,9 @@ _RUNNERS: dict[str, Runner] = {"fused": fused, "compact": reference, "reference"
 
 def check(training: Training) -> None:
     """Refuse a model that cannot take these prompts, before any work is done."""
-    if training.engine != "fused":
+    if training.engine == "fused":
+        fused.check(training)
+    else:
         reference.stacking_obstacle(training)  # builds the model, which checks it
 
 
@@ -85,7 +87,7 @@ def sum_answers(
     threads: int = 1,
 ) -> Sums:
     """Sum a probe over ``count`` test prompts per seed; ``add`` returns the sums of one chunk of answers."""
-    if _sums_itself(trained.training, probe, prompts):
+    if sums_itself(trained.training, probe, prompts):
         step = kept_step(trained, at)
         return fused.sums(trained, probe, prompts, count, at=step, draw=draw, advance=advance, threads=threads)
     total: Sums = {}
@@ -115,10 +117,10 @@ def sum_prompts(
 
 def answer_versions(training: Training, probe: str, prompts: Prompts) -> dict[str, int]:
     """Return the version of the reference engine if that answers the prompts of a probe; part of the hash of cells."""
-    return {} if _sums_itself(training, probe, prompts) else {"reference": ENGINES["reference"].version}
+    return {} if sums_itself(training, probe, prompts) else {"reference": ENGINES["reference"].version}
 
 
-def _sums_itself(training: Training, probe: str, prompts: Prompts) -> bool:
+def sums_itself(training: Training, probe: str, prompts: Prompts) -> bool:
     """Whether the engine of a training sums a probe by itself, without the reference engine."""
     return training.engine == "fused" and probe in fused.SUMS and not FUSED.obstacle(prompts)
 

@@ -8,7 +8,7 @@ have the same methods; `assemble` chooses between them.
 from __future__ import annotations
 
 import copy
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 
 import numpy as np
@@ -36,6 +36,12 @@ class Stacked:
     def parameters(self) -> list[Tensor]:
         """Return the tensors to optimise."""
         return list(self._parameters.values())
+
+    def freeze(self, names: Sequence[str]) -> None:
+        """Let the parameters of these names stay as they are."""
+        _check_names(names, self._parameters)
+        for name in names:
+            self._buffers[name] = self._parameters.pop(name).detach()
 
     def norms(self) -> Tensor:
         """Return the gradient norm of each seed, (seeds,)."""
@@ -97,7 +103,14 @@ class OneByOne:
         self._modules, self._seeds, self._calls = list(modules), list(seeds), 0
 
     def parameters(self) -> list[Tensor]:
-        return [p for module in self._modules for p in module.parameters()]
+        return [p for module in self._modules for p in module.parameters() if p.requires_grad]
+
+    def freeze(self, names: Sequence[str]) -> None:
+        for module in self._modules:
+            own = dict(module.named_parameters())
+            _check_names(names, own)
+            for name in names:
+                own[name].requires_grad_(False)
 
     def norms(self) -> Tensor:
         def norm(module: nn.Module) -> Tensor:
@@ -130,6 +143,11 @@ class OneByOne:
         alive = {id(p) for p in self.parameters()}
         for group in optimizer.param_groups:
             group["params"] = [p for p in group["params"] if id(p) in alive]
+
+
+def _check_names(names: Sequence[str], known: Iterable[str]) -> None:
+    if unknown := sorted(set(names) - set(known)):
+        raise InputError(f"recipe.frozen = {unknown[0]}: is no parameter of this model; it has {', '.join(known)}")
 
 
 def initial_modules(

@@ -10,7 +10,7 @@ from typing import Annotated, Any, Literal
 import torch
 from pydantic import BeforeValidator, Field, ValidationInfo, field_validator, model_validator
 
-from iclab.config import Config
+from iclab.config import Config, InputError
 from iclab.prompts import Prompts
 
 # Optimisers that update every number by itself, so that stacking seeds does not couple them.
@@ -58,8 +58,8 @@ class Recipe(Config):
     """B, fresh prompts per iteration."""
     step_size: Annotated[float, Field(gt=0, le=1e6)] = 1.0
     """η."""
-    loss: Literal["hinge"] = "hinge"
-    """max{0, 1 − z·F}, averaged over the batch: M (4)."""
+    loss: Literal["hinge", "linear"] = "hinge"
+    """max{0, 1 − z·F}, averaged over the batch: M (4); or 1 − z·F, which the proofs differentiate: M (93)."""
     optimizer: Annotated[str, BeforeValidator(_known)] = "sgd"
     """The name of a torch optimiser, in lower case."""
     optimizer_options: dict[str, float | bool | tuple[float, ...]] = {}
@@ -72,6 +72,8 @@ class Recipe(Config):
     """Later prompt distributions; the first is that of the training."""
     snapshots: tuple[Annotated[int, Field(ge=0)], ...] = ()
     """Steps after which to keep weights, in addition to 0 and ``steps``."""
+    frozen: Annotated[tuple[str, ...], Field(exclude_if=lambda names: not names)] = ()
+    """Names of parameters that stay as they start, such as ``gate``."""
 
     @field_validator("optimizer_options")
     @classmethod
@@ -82,10 +84,10 @@ class Recipe(Config):
         defaults = inspect.signature(OPTIMIZERS[info.data["optimizer"]]).parameters
         return {k: v for k, v in options.items() if k not in defaults or defaults[k].default != v}
 
-    @field_validator("snapshots")
+    @field_validator("snapshots", "frozen")
     @classmethod
-    def _in_order(cls, steps: tuple[int, ...]) -> tuple[int, ...]:
-        return tuple(sorted(set(steps)))
+    def _in_order(cls, values: tuple[Any, ...]) -> tuple[Any, ...]:
+        return tuple(sorted(set(values)))
 
     @model_validator(mode="after")
     def _consistent(self) -> Recipe:
@@ -115,3 +117,15 @@ class Recipe(Config):
     def kept(self) -> tuple[int, ...]:
         """Every step after which weights are kept."""
         return tuple(sorted({0, *self.snapshots, self.steps}))
+
+
+def geometric(steps: int, count: int, first: int = 1) -> tuple[int, ...]:
+    """Return about ``count`` steps from ``first`` to ``steps``, each larger than the last by about the same factor.
+
+    >>> geometric(1000, 7)
+    (1, 3, 10, 32, 100, 316, 1000)
+    """
+    if not 1 <= first <= steps or count < 2:
+        raise InputError(f"first = {first}, steps = {steps}, count = {count}: needs 1 ≤ first ≤ steps and two or more")
+    ratio = (steps / first) ** (1 / (count - 1))
+    return tuple(sorted({round(first * ratio**i) for i in range(count)}))

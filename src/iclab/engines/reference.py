@@ -55,6 +55,7 @@ def _train(training: Training, seeds: tuple[int, ...], advance: Advance, notify:
     forward = _Forward(training, seeds, ensemble)
     if obstacle and recipe.steps and not isinstance(training.model.name, str):  # its author may want to know
         notify(f"{training.model.label}: seeds run one after another, not stacked: {obstacle}")
+    ensemble.freeze(recipe.frozen)
     _check_parameters(training, ensemble)
     parameters = ensemble.parameters() or [torch.zeros(1)]  # an optimiser needs something, even for 0 steps
     optimizer = OPTIMIZERS[recipe.optimizer](parameters, lr=recipe.step_size, **recipe.optimizer_options)
@@ -73,7 +74,7 @@ def _train(training: Training, seeds: tuple[int, ...], advance: Advance, notify:
         )
         target = torch.from_numpy(batch.target).to(training.device, dtype)
         output = forward(prompts, batch, alive).output
-        loss = hinge(output, target).mean(1)  # (seeds,)
+        loss = LOSSES[recipe.loss](output, target).mean(1)  # (seeds,)
         optimizer.zero_grad(set_to_none=True)
         loss.sum().backward()
         if recipe.clip is not None:
@@ -163,9 +164,18 @@ def hinge(output: torch.Tensor, target: torch.Tensor) -> torch.Tensor:
     return torch.relu(1.0 - target * output).mean(-1)
 
 
+def linear(output: torch.Tensor, target: torch.Tensor) -> torch.Tensor:
+    """Return 1 − z·F, averaged over the numbers of a label: the hinge loss without its kink, M (93)."""
+    return (1.0 - target * output).mean(-1)
+
+
+LOSSES = {"hinge": hinge, "linear": linear}
+
+
 def stacking_obstacle(training: Training) -> str:
     """Return the reason why seeds of this model cannot be stacked; empty if they can."""
     ensemble, obstacle = _ensemble(training, (0, 1))
+    ensemble.freeze(training.recipe.frozen)
     _check_parameters(training, ensemble)
     return obstacle
 

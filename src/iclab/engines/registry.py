@@ -18,8 +18,8 @@ if TYPE_CHECKING:
 
 _TRAINING = {"model", "prompts", "recipe", "engine", "dtype", "device", "basis_seed"}
 _RECIPE = {
-    *("steps", "batch_size", "step_size", "optimizer", "optimizer_options"),
-    *("clip", "decay", "switches", "snapshots"),
+    *("steps", "batch_size", "step_size", "loss", "optimizer", "optimizer_options"),
+    *("clip", "decay", "switches", "snapshots", "frozen"),
 }
 _PATTERNS = {
     *("dimension", "relevant", "irrelevant", "outlier", "coherence"),
@@ -41,6 +41,10 @@ FUSED = Scope("fused", {**_SHARED, "Prompts": _M_PROMPTS}, functions=False)
 COMPACT = Scope("compact", {**_SHARED, "Prompts": _M_PROMPTS | _T_PROMPTS | {"signal"}})  # noise is in no dictionary
 
 
+FUSED_OPTIONS = ("state_size", "init_scale", "gate_scale")
+"""The options of models that the fused engine knows."""
+
+
 def _fused_obstacle(training: Training) -> str:
     model, recipe = training.model, training.recipe
     if model.architecture.fused_gate is None:
@@ -49,7 +53,7 @@ def _fused_obstacle(training: Training) -> str:
         return f"model {model.label} has no option {min(missing)}, which the fused engine needs"
     defaults = model.default_options
     for option, value in model.options.items():
-        if option not in ("state_size", "init_scale") and value != defaults.get(option):
+        if option not in FUSED_OPTIONS and value != defaults.get(option):
             return f"model.options.{option} = {value}: the fused engine knows only the default, {defaults.get(option)}"
     size, dimension = model.options["state_size"], training.prompts.patterns.dimension
     if size is not None and size < dimension:

@@ -32,21 +32,25 @@ class InitialGate(NamedTuple):
     """The coordinate of the label."""
     seed: int
     number: int
+    factor: float
 
     def outside(self, basis: Basis) -> NDArray[np.float64]:
         """Return the part orthogonal to the patterns, (d,)."""
         dimension = basis.directions.shape[1]
         drawn = normals(self.seed, Stream.WEIGHTS, (dimension,), slot=3 * self.number + 1)
-        return basis.outside(drawn) / np.sqrt(dimension + 1)
+        return self.factor * basis.outside(drawn) / np.sqrt(dimension + 1)
 
     def whole(self, basis: Basis) -> NDArray[np.float64]:
         """Return the whole vector, (d + 1,)."""
         return np.append(self.inside @ basis.directions + self.outside(basis), self.label)
 
 
-def initial_gate(shape: tuple[int, ...], seed: int, number: int = 0) -> InitialGate:
-    """Draw w⁽⁰⁾ for D patterns in d dimensions, ``shape`` = (D, d); ``number`` counts the gates of a model."""
-    scale = 1.0 / np.sqrt(shape[1] + 1)
+def initial_gate(shape: tuple[int, ...], seed: int, number: int = 0, factor: float = 1.0) -> InitialGate:
+    """Draw w⁽⁰⁾ for D patterns in d dimensions, ``shape`` = (D, d), times ``factor``.
+
+    ``number`` counts the gates of a model.
+    """
+    scale = factor / np.sqrt(shape[1] + 1)
     inside = normals(seed, Stream.WEIGHTS, (shape[0],), slot=3 * number) * scale
     label = normals(seed, Stream.WEIGHTS, (1,), slot=3 * number + 2)[0] * scale
-    return InitialGate(inside, float(label), seed, number)
+    return InitialGate(inside, float(label), seed, number, factor)

@@ -32,6 +32,7 @@ class Mamba(Architecture):
         width: d + 1, the length of a token.
         state_size: m; by default d, the least with d diagonal entries.
         init_scale: δ, the first d diagonal entries of W_B and W_C.
+        gate_scale: how large w⁽⁰⁾ is: 1 as in the paper, 0 for a gate that starts at ½ for every example.
         form: ``closed`` or ``recurrence``: the same function, but the recurrence is slower.
     """
 
@@ -48,19 +49,21 @@ class Mamba(Architecture):
         width: int,
         state_size: int | None = None,
         init_scale: float = 0.2,
+        gate_scale: float = 1.0,
         form: Literal["closed", "recurrence"] = "closed",
     ) -> None:
         super().__init__()
         self.key = diagonal(width, state_size, init_scale)
         self.query = diagonal(width, state_size, init_scale)
         self.gate = nn.Parameter(torch.zeros(width))  # w
+        self.gate_scale = gate_scale
         if form not in ("closed", "recurrence"):
             raise InputError(f"form = {form!r}: must be closed or recurrence")
         self.form = form
 
     def initialise(self, basis: Basis, seed: int) -> None:
         """Draw w ~ N(0, I/(d + 1)) so that it rotates with the patterns."""
-        w = initial_gate(basis.directions.shape, seed).whole(basis)
+        w = initial_gate(basis.directions.shape, seed, factor=self.gate_scale).whole(basis)
         with torch.no_grad():
             self.gate.copy_(torch.from_numpy(w))
 

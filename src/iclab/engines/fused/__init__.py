@@ -6,7 +6,7 @@ test outlier that points there meets the gate through it. This is exact, not an 
 the reference engine, up to rounding.
 """
 
-from iclab.engines.fused.learning import SeedState, drawing, gate_kind, train, weights
+from iclab.engines.fused.learning import SeedState, check, drawing, gate_kind, train, weights
 from iclab.engines.fused.measuring import SUMS, sums
 
-__all__ = ["SUMS", "SeedState", "drawing", "gate_kind", "sums", "train", "weights"]
+__all__ = ["SUMS", "SeedState", "check", "drawing", "gate_kind", "sums", "train", "weights"]

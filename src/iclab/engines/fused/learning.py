@@ -6,15 +6,17 @@ import threading
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
+from typing import Any
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
 
+from iclab.config import InputError
 from iclab.engines.fused import step_kernels
 from iclab.engines.fused.frame import Frame
 from iclab.engines.fused.prompt_kernels import Drawing, make_scratch
-from iclab.engines.fused.step_kernels import PRODUCT, UNGATED, Weights, make_tables
+from iclab.engines.fused.step_kernels import PRODUCT, UNGATED, Rules, Weights, make_tables
 from iclab.engines.recipe import Recipe
 from iclab.engines.trained import Advance, Notify, Trained, bases
 from iclab.engines.training import Training
@@ -30,6 +32,18 @@ def gate_kind(training: Training) -> int:
     return {"product": PRODUCT, "none": UNGATED}[training.model.architecture.fused_gate or ""]
 
 
+def gate_scale(training: Training) -> float:
+    """Return how large w⁽⁰⁾ is, compared with the paper's."""
+    return float(training.model.options.get("gate_scale", 1.0))
+
+
+def check(training: Training) -> None:
+    """Refuse a recipe that freezes what the model does not have."""
+    names = ("key", "query") if gate_kind(training) == UNGATED else ("key", "query", "gate")
+    if unknown := sorted(set(training.recipe.frozen) - set(names)):
+        raise InputError(f"recipe.frozen = {unknown[0]}: is no parameter of this model; it has {', '.join(names)}")
+
+
 def train(
     training: Training,
     seeds: tuple[int, ...],
@@ -38,6 +52,7 @@ def train(
     threads: int = 1,
 ) -> Trained:
     """Train every seed; the result depends neither on the number of threads nor on the other seeds."""
+    check(training)
     recipe, dtype = training.recipe, np.dtype(training.dtype)
     states = [SeedState(training, seed, basis) for seed, basis in zip(seeds, bases(training, seeds), strict=True)]
     losses = np.full((len(seeds), recipe.steps), np.nan, dtype=dtype)
@@ -73,7 +88,7 @@ class SeedState:
         scale = training.model.options["init_scale"]
         gate = np.zeros(r + 1)
         if self.kind != UNGATED:
-            w = initial_gate(basis.directions.shape, seed)
+            w = initial_gate(basis.directions.shape, seed, factor=gate_scale(training))
             gate[: len(w.inside)], gate[-1] = w.inside, w.label
             if self.frame.extra is not None:
                 gate[len(w.inside) : -1] = self.frame.extra @ w.outside(basis)
@@ -84,6 +99,7 @@ class SeedState:
             gate.astype(dtype),
             *(np.zeros(shape, dtype=dtype) for shape in shapes + shapes),
         )
+        self.rules = _rules(training.recipe, dtype)
         self._prepare(training.prompts)
 
     @property
@@ -95,7 +111,6 @@ class SeedState:
         self, prompts: Prompts, first: int, last: int, rates: NDArray[np.floating], losses: NDArray[np.floating]
     ) -> int:
         """Take steps ``first`` … ``last − 1``; return the step at which the loss is not finite, or −1."""
-        recipe, dtype = self.training.recipe, self.weights.key.dtype
         if prompts is not self.prompts:
             self._prepare(prompts)
         return step_kernels.train(
@@ -110,10 +125,8 @@ class SeedState:
             int(Stream.TRAIN),
             first,
             last,
-            recipe.batch_size,
+            self.rules,
             rates,
-            dtype.type(recipe.clip or 0.0),
-            dtype.type(recipe.optimizer_options.get("momentum", 0.0)),
             losses,
         )
 
@@ -128,6 +141,12 @@ class SeedState:
         self.diagonal = rows == self.frame.rank and not off.any()
         self.tables = make_tables(rows, self.frame.rank, dtype)
         self.scratch = make_scratch(prompts.context_length, rows, dtype)
+
+
+def _rules(recipe: Recipe, dtype: np.dtype[Any]) -> Rules:
+    clip, momentum = recipe.clip or 0.0, recipe.optimizer_options.get("momentum", 0.0)
+    moves = (name not in recipe.frozen for name in ("key", "query", "gate"))
+    return Rules(recipe.batch_size, recipe.loss == "hinge", dtype.type(clip), dtype.type(momentum), *moves)
 
 
 def _stretches(recipe: Recipe, seeds: int, threads: int) -> Iterator[tuple[int, int]]:
@@ -171,7 +190,7 @@ def weights(trained: Trained, step: int) -> dict[str, torch.Tensor]:
             out[name].append(whole)
         if "gate" in snapshot:
             gate = snapshot["gate"][i].double().numpy()
-            outside = initial_gate(basis.directions.shape, seed).outside(basis)
+            outside = initial_gate(basis.directions.shape, seed, factor=gate_scale(trained.training)).outside(basis)
             outside -= (outside @ q.T) @ q
             out["gate"].append(np.append(gate[:-1] @ q + outside, gate[-1]))
     dtype = getattr(torch, trained.training.dtype)

@@ -7,11 +7,12 @@ from concurrent.futures import ThreadPoolExecutor
 import numpy as np
 from numpy.typing import NDArray
 
-from iclab.engines.fused import step_kernels
+from iclab.engines.fused import step_kernels, worst_kernels
 from iclab.engines.fused.frame import Frame, leaves_span
-from iclab.engines.fused.learning import drawing, gate_kind
+from iclab.engines.fused.learning import drawing, gate_kind, gate_scale
 from iclab.engines.fused.prompt_kernels import make_scratch
 from iclab.engines.fused.step_kernels import ATTENTION, ERROR, GATES
+from iclab.engines.fused.worst_kernels import make_choices
 from iclab.engines.trained import Advance, Trained
 from iclab.models.gates import initial_gate
 from iclab.prompts import Prompts, Stream
@@ -19,8 +20,11 @@ from iclab.prompts import Prompts, Stream
 BLOCK = 4096
 """Test prompts that are added up in one piece. Pieces are added in a fixed order, whichever thread did them."""
 
+_MARGINS = ("prompts", "right", "wrong", "ties", "nans", "hinge", "hinge_squares")
 SUMS = {
-    "error": ("prompts", "right", "wrong", "ties", "nans", "hinge", "hinge_squares"),
+    "error": _MARGINS,
+    "worst": _MARGINS,
+    "worst-placement": _MARGINS,
     "attention": ("prompts", "same", "other", "same_squares", "other_squares"),
     "gates": ("clean_count", "clean", "outlier_count", "outlier", "rank_count", "rank"),
 }
@@ -41,7 +45,7 @@ def sums(
     """Measure every seed on test prompts; `iclab.probes` turns the sums into rows."""
     names = SUMS[probe]
     width = prompts.context_length if probe == "gates" else 1
-    code = {"error": ERROR, "attention": ATTENTION, "gates": GATES}[probe]
+    code = {"error": ERROR, "attention": ATTENTION, "gates": GATES}.get(probe)
     kind = gate_kind(trained.training)
     dtype = np.dtype(trained.training.dtype)
     numbers = drawing(prompts, dtype)
@@ -51,8 +55,12 @@ def sums(
     def piece(seed: int, table: tuple[NDArray[np.floating], NDArray[np.floating]], first: int) -> NDArray[np.float64]:
         total = np.zeros((len(names), width))
         space = make_scratch(prompts.context_length, rows, dtype)
-        many = min(BLOCK, count - first)
-        step_kernels.measure(numbers, kind, code, space, *table, seed, int(Stream.TEST), draw, first, many, total)
+        which = (seed, int(Stream.TEST), draw, first, min(BLOCK, count - first))
+        if code is None:
+            choices = make_choices(prompts.context_length, dtype)
+            worst_kernels.measure(numbers, kind, probe == "worst-placement", space, choices, *table, *which, total)
+        else:
+            step_kernels.measure(numbers, kind, code, space, *table, *which, total)
         return total
 
     totals = np.zeros((len(trained.seeds), len(names), width))
@@ -63,7 +71,7 @@ def sums(
             for first, job in zip(starts, jobs, strict=True):
                 totals[i] += job.result()
                 advance(min(BLOCK, count - first))
-    shape = {"error": (-1,), "attention": (-1, 1), "gates": (-1, 1, width)}[probe]  # (seeds, layers, places)
+    shape = {"attention": (-1, 1), "gates": (-1, 1, width)}.get(probe, (-1,))  # (seeds, layers, places)
     return {name: totals[:, j].reshape(shape) for j, name in enumerate(names)}
 
 
@@ -84,5 +92,6 @@ def _tables(trained: Trained, row: int, at: int, prompts: Prompts) -> tuple[NDAr
             vectors = prompts.outliers.mixture_vectors(prompts.patterns, basis)
             q = frame.directions(basis)
             beyond = vectors - (vectors @ q.T) @ q
-            logits[prompts.patterns.count : -1] += beyond @ initial_gate(basis.directions.shape, seed).outside(basis)
+            start = initial_gate(basis.directions.shape, seed, factor=gate_scale(trained.training))
+            logits[prompts.patterns.count : -1] += beyond @ start.outside(basis)
     return products.astype(dtype), logits.astype(dtype)

@@ -233,10 +233,24 @@ def _clear(values):  # type: ignore[no-untyped-def]
         values[i] = values.dtype.type(0)
 
 
+class Rules(NamedTuple):
+    """What a recipe says about a step, besides the step size."""
+
+    batch: int
+    hinge: bool
+    """Whether prompts with z·F ≥ 1 have no loss and no gradient."""
+    clip: Any
+    """The largest norm of a gradient; 0 for none."""
+    momentum: Any
+    key_moves: bool
+    query_moves: bool
+    gate_moves: bool
+
+
 @compiled
-def train(drawing, kind, w, t, s, frame, diagonal, seed, stream, first, last, batch, rates, clip, momentum, losses):  # type: ignore[no-untyped-def]
+def train(drawing, kind, w, t, s, frame, diagonal, seed, stream, first, last, rules, rates, losses):  # type: ignore[no-untyped-def]
     """Run steps ``first`` … ``last − 1`` of one seed; return the step at which its loss is not finite, or −1."""
-    real = frame.dtype.type
+    real, batch, clip, momentum = frame.dtype.type, rules.batch, rules.clip, rules.momentum
     moved = True
     for step in range(first, last):
         if moved:
@@ -249,7 +263,7 @@ def train(drawing, kind, w, t, s, frame, diagonal, seed, stream, first, last, ba
             forward(kind, s, drawing.length, t.products, t.logits)
             for lane in range(min(LANES, batch - start)):
                 margin = real(1) - s.target[lane] * s.output[lane]
-                if not margin <= real(0):  # also for NaN, which must reach the loss
+                if not (rules.hinge and margin <= real(0)):  # also for NaN, which must reach the loss
                     active += 1
                     loss += margin
                     backward(kind, s, drawing.length, lane, t.pairs, t.along, t.row)
@@ -260,6 +274,12 @@ def train(drawing, kind, w, t, s, frame, diagonal, seed, stream, first, last, ba
         if not moved:
             continue
         gradients(w, t, frame, diagonal)
+        if not rules.key_moves:
+            _clear(w.key_step.ravel())
+        if not rules.query_moves:
+            _clear(w.query_step.ravel())
+        if not rules.gate_moves:
+            _clear(w.gate_step)
         scale, rate, fresh = real(1) / real(batch), rates[step], step == 0
         if clip > 0:
             norm = _squares(w.key_step.ravel()) + _squares(w.query_step.ravel()) + _squares(w.gate_step)
@@ -274,6 +294,19 @@ def train(drawing, kind, w, t, s, frame, diagonal, seed, stream, first, last, ba
 
 
 @compiled
+def tally(sums, margin):  # type: ignore[no-untyped-def]
+    """Add one prompt's z·F to the sums of the probe ``error``."""
+    sums[0, 0] += 1.0
+    sums[1, 0] += margin > 0
+    sums[2, 0] += margin < 0
+    sums[3, 0] += margin == 0
+    sums[4, 0] += np.isnan(margin)
+    hinge = 0.0 if margin >= 1.0 else 1.0 - margin
+    sums[5, 0] += hinge
+    sums[6, 0] += hinge * hinge
+
+
+@compiled
 def measure(drawing, kind, probe, s, products, logits, seed, stream, step, first, count, sums):  # type: ignore[no-untyped-def]
     """Answer test prompts ``first`` … ``first + count − 1`` and add them to ``sums``; its rows are those of `SUMS`."""
     length = drawing.length
@@ -282,15 +315,7 @@ def measure(drawing, kind, probe, s, products, logits, seed, stream, step, first
         forward(kind, s, length, products, logits)
         for lane in range(min(LANES, first + count - start)):
             if probe == ERROR:
-                margin = np.float64(s.target[lane]) * np.float64(s.output[lane])
-                sums[0, 0] += 1.0
-                sums[1, 0] += margin > 0
-                sums[2, 0] += margin < 0
-                sums[3, 0] += margin == 0
-                sums[4, 0] += np.isnan(margin)
-                hinge = 0.0 if margin >= 1.0 else 1.0 - margin
-                sums[5, 0] += hinge
-                sums[6, 0] += hinge * hinge
+                tally(sums, np.float64(s.target[lane]) * np.float64(s.output[lane]))
             elif probe == ATTENTION:
                 same, other = 0.0, 0.0
                 for i in range(length):
