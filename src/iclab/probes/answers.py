@@ -19,13 +19,13 @@ FEW = 100
 
 def error_sums(batch: PromptBatch, answer: Answer) -> Sums:
     """Count right, wrong, tied and NaN answers, and add up the hinge loss; shape (seeds,)."""
-    return _margin_sums(batch.target.astype(np.float64) * answer.output.double().cpu().numpy())
+    return margin_sums(batch.target.astype(np.float64) * answer.output.double().cpu().numpy())
 
 
 def vote_sums(batch: PromptBatch) -> Sums:
     """Return the same sums for a vote: the labels shown by examples that share the query's pattern, added up."""
     shown = batch.labels[..., :-1, :1].astype(np.float64)  # (S, B, l, 1), along q
-    return _margin_sums(batch.target * (shown * batch.same_pattern[..., None]).sum(-2))
+    return margin_sums(batch.target * (shown * batch.same_pattern[..., None]).sum(-2))
 
 
 def attended_sums(batch: PromptBatch, answer: Answer) -> Sums:
@@ -35,11 +35,12 @@ def attended_sums(batch: PromptBatch, answer: Answer) -> Sums:
     """
     scores = _inside(answer.attention, "attended")[:, :, -1]  # (S, B, l)
     shown = batch.labels[..., :-1, 0].astype(np.float64)
-    return _margin_sums(batch.target * (scores * shown).sum(-1, keepdims=True))
+    return margin_sums(batch.target * (scores * shown).sum(-1, keepdims=True))
 
 
-def _margin_sums(margin: NDArray[np.float64]) -> Sums:
-    hinge = np.maximum(0.0, 1.0 - margin).mean(-1)  # margin is z·F, (S, B, w)
+def margin_sums(margin: NDArray[np.float64]) -> Sums:
+    """Return the sums of the probe ``error`` from z·F, (seeds, batch, numbers of a label)."""
+    hinge = np.maximum(0.0, 1.0 - margin).mean(-1)
     worst = margin.min(-1)  # right if every number of the label is; NaN stays NaN
     with np.errstate(over="ignore"):
         squares = (hinge**2).sum(1)

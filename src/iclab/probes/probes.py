@@ -21,6 +21,7 @@ from iclab.engines import (
     stacked_dictionary,
     sum_answers,
     sum_prompts,
+    sums_itself,
     weights,
 )
 from iclab.models import MODELS
@@ -51,6 +52,7 @@ from iclab.probes.insides import (
 )
 from iclab.probes.probe import Probe, Row
 from iclab.probes.pruning import Pruning, pruned
+from iclab.probes.worst import worst_obstacle, worst_placement_sums, worst_sums
 from iclab.prompts import Prompts
 
 _ERROR = ("prompts", "right", "wrong", "ties", "nans", "error", "hinge", "hinge_standard_error")
@@ -66,6 +68,8 @@ _NEURON = (
 
 PROBES: dict[str, Probe] = {
     "error": Probe(1, "answers", error_rows, _ERROR, error_sums),
+    "worst": Probe(1, "insides", error_rows, _ERROR, worst_sums, None, worst_obstacle),
+    "worst-placement": Probe(1, "insides", error_rows, _ERROR, worst_placement_sums, None, worst_obstacle),
     "attention": Probe(1, "answers", attention_rows, _ATTENTION, attention_sums),
     "gates": Probe(1, "answers", gate_rows, ("layer", "kind", "place", "examples", "gate"), gate_sums),
     "tokens": Probe(1, "answers", token_rows, _TOKEN, token_sums, "votes", tokens_obstacle),
@@ -78,7 +82,8 @@ PROBES: dict[str, Probe] = {
     "norms": Probe(1, "weights", norm_rows, ("matrix", "kind", "length"), None, "keys"),
     "neurons": Probe(1, "weights", neuron_rows, _NEURON, None, "neurons"),
 }
-"""``tokens`` keeps every example of a few prompts. ``vote`` and ``attended`` are yardsticks: the error, on the same
+"""``worst`` is the error under the worst labels of outliers, ``worst-placement`` under their worst labels and places.
+``tokens`` keeps every example of a few prompts. ``vote`` and ``attended`` are yardsticks: the error, on the same
 prompts, of a vote of same-pattern examples, and of a vote weighted by the model's attention."""
 
 
@@ -148,7 +153,7 @@ def measure(
         if kind.looks_at == "weights":
             found = kind.rows(alive, weights(alive, step), prompts)
             advance(count * len(alive.seeds))
-        elif kind.looks_at == "insides":
+        elif kind.looks_at == "insides" and not sums_itself(alive.training, probe, prompts):
             assert kind.sums is not None
             sums = _sum_chunks(alive, kind.sums, prompts, count, at=step, draw=draw, advance=advance)
             found = kind.rows(alive.seeds, sums)

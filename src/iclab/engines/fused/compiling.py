@@ -18,7 +18,8 @@ llvmlite.binding.set_option("iclab", "-runtime-memory-check-threshold=256")
 
 def _hash_sources() -> str:
     here = Path(__file__).parent
-    files = [here / f"{name}.py" for name in ("compiling", "exponential", "prompt_kernels", "step_kernels")]
+    names = ("compiling", "exponential", "prompt_kernels", "step_kernels", "worst_kernels")
+    files = [here / f"{name}.py" for name in names]
     return hashlib.sha256(b"".join(file.read_bytes() for file in (*files, Path(counters.__file__)))).hexdigest()
 
 
