@@ -247,6 +247,8 @@ def test_a_claim_makes_one_record():
         "where": "α = 0.5",
         "paper": "the paper's words",
         "predicate": "error < 0.3",
+        "needs": "",
+        "confidence": 0.95,
         "models": [],
         "ours": False,
         "counts": False,

@@ -17,12 +17,12 @@ from pydantic import Field, model_validator
 from iclab.catalog import find
 from iclab.probes import Interval, Row
 from iclab.study.charts import VERDICTS, Axis, Figure, Panel, shaded
-from iclab.study.claims import Claim, Point, every_below, judged
+from iclab.study.claims import DECIDED, Claim, Point, every_below, judged
 from iclab.study.edition import Edition
 from iclab.study.experiment import Condition, Experiment
 from iclab.study.settings import Chosen, Different, Settings
 
-SIGNS = {"fails": "×", "undecided": "·"}
+SIGNS = {"fails": "×", "undecided": "·", "in direction": "↗"}
 """Signs in cells, for readers who cannot see the colours."""
 CELLS = {verdict: replace(shaded(verdict, colour), shade=1.0) for verdict, colour in VERDICTS.items()}
 
@@ -68,7 +68,7 @@ class Variant:
     def verdicts(self, rows: list[Row]) -> dict[str, str]:
         """Judge the experiment's claims from its rows; return verdicts by claim id."""
         claims = self.edition.experiment.claims(self.edition.settings)
-        return {claim.id: claim.judge(rows).verdict for claim in claims}
+        return {claim.id: claim.judgement(rows).verdict for claim in claims}
 
 
 class SensitivitySettings(Settings):
@@ -149,8 +149,8 @@ class Sensitivity(Experiment[SensitivitySettings]):
     )
     reading = (
         "Each row is a claim. Each column changes one setting to another value and keeps all others as iclab chose "
-        "them; the first column changes nothing. The colour is the verdict, with a cross if the claim fails and a dot "
-        "if it is undecided. A row of one colour depends on none of these settings. Experiments run as in the quick "
+        "them; the first column changes nothing. The colour is the verdict, with a cross if the claim fails, an arrow "
+        "if it holds in direction but not in size, and a dot if it is undecided. A row of one colour depends on none of these settings. Experiments run as in the quick "
         "edition, but GPT-2 trains in full. Claims that this edition cannot judge have no row, and settings without "
         "effect have no column."
     )
@@ -172,8 +172,9 @@ class Sensitivity(Experiment[SensitivitySettings]):
             Claim(
                 f"sensitivity.{part}",
                 f"the claims of {part} do not depend on settings that the paper does not state",
-                "no other value of one such setting turns a claim from holds to fails or back; the number is how many "
-                "claims turn, and the upper end of the interval adds claims that become undecided",
+                "no other value of one such setting turns a claim from one verdict (holds, in direction, fails) to "
+                "another; the number is how many claims turn, and the upper end of the interval adds claims that "
+                "become undecided",
                 judged(partial(_turned, settings=settings, part=part), every_below, 0.5),
                 models=variant.models,  # not called yet: that builds all conditions
                 ours=True,
@@ -230,7 +231,7 @@ def _verdicts(rows: list[Row], variants: list[Variant]) -> list[dict[str, str]]:
 
 
 def _turned(rows: list[Row], settings: SensitivitySettings, part: str) -> list[Point] | None:
-    """Count the claims that turn from one side to the other, one point per variant; None if rows are missing.
+    """Count the claims that turn from one verdict to another, one point per variant; None if rows are missing.
 
     A claim that becomes undecided, for example because seeds diverge, may have turned: the interval includes it.
     """
@@ -241,11 +242,11 @@ def _turned(rows: list[Row], settings: SensitivitySettings, part: str) -> list[P
     if not all(variant.complete(own) for variant, own in zip(variants, mine, strict=True)):
         return None
     usual, *others = _verdicts(rows, variants)
-    decided = [claim for claim, verdict in usual.items() if verdict in ("holds", "fails")]
+    decided = [claim for claim, verdict in usual.items() if verdict in DECIDED]
     points = []
     for variant, now in zip(variants[1:], others, strict=True):
-        turned = sum({usual[claim], now[claim]} == {"holds", "fails"} for claim in decided)
-        unsure = sum(now[claim] in ("undecided", "not run") for claim in decided)
+        turned = sum(now[claim] in DECIDED and now[claim] != usual[claim] for claim in decided)
+        unsure = sum(now[claim] not in DECIDED for claim in decided)
         points.append(Point(float(turned), Interval(turned, turned + unsure), variant.name))
     return points if decided else None
 

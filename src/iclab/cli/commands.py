@@ -48,7 +48,7 @@ def _description(experiment: Experiment[Any]) -> dict[str, Any]:
         "paper": experiment.paper,
         "evidence": settings.evidence,
         "claims": [
-            {"id": claim.id, "paper": claim.statement, "predicate": claim.predicate}
+            {"id": claim.id, "paper": claim.statement, "predicate": claim.tested}
             for claim in experiment.claims(settings)
         ],
         "settings": [

@@ -11,7 +11,7 @@ from rich.text import Text
 if TYPE_CHECKING:
     from iclab.study.outcome import Outcome
 
-_VERDICT_STYLE = {"holds": "green", "fails": "red", "undecided": "yellow", "not run": "dim"}
+_VERDICT_STYLE = {"holds": "green", "in direction": "cyan", "fails": "red", "undecided": "yellow", "not run": "dim"}
 
 
 def _console() -> Console:
@@ -84,7 +84,9 @@ def print_verdicts(claims: list[dict[str, Any]]) -> None:
     from iclab.study.claims import in_figures
 
     console = _console()
-    table = _table("claim", "verdict", "measured", "95 % interval", "where", "tested as")
+    levels = {claim["confidence"] for claim in claims}
+    heading = f"{100 * levels.pop():.4g} % interval" if len(levels) == 1 else "interval"
+    table = _table("claim", "verdict", "measured", heading, "where", "tested as")
     for claim in claims:
         measured, interval = in_figures(claim)
         verdict = Text(claim["verdict"], style=_VERDICT_STYLE[claim["verdict"]])
@@ -98,7 +100,7 @@ def print_training(result: dict[str, Any]) -> None:
     console = _console()
     console.print(f"{result['model']}, {result['seeds']} seeds, {result['seconds']:.1f} s")
     for entry in result["measurements"]:
-        if entry["probe"] in ("error", "vote", "attended"):
+        if "error" in entry:  # one per seed, and here its mean
             mean = "none" if entry["error"] is None else f"{entry['error']:.4f}"
             seed, prompt = entry["seed_interval"], entry["prompt_interval"]
             console.print(

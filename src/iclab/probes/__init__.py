@@ -3,9 +3,19 @@
 from iclab.probes.probe import Probe, Row
 from iclab.probes.probes import PROBES, measure, measuring_obstacle, versions
 from iclab.probes.pruning import LARGE, Pruning
-from iclab.probes.statistics import Interval, Proportion, over_seeds, paired, wilson
+from iclab.probes.statistics import (
+    CONFIDENCE,
+    Interval,
+    Proportion,
+    at_confidence,
+    current_confidence,
+    over_seeds,
+    paired,
+    wilson,
+)
 
 __all__ = [
+    "CONFIDENCE",
     "LARGE",
     "PROBES",
     "Interval",
@@ -13,6 +23,8 @@ __all__ = [
     "Proportion",
     "Pruning",
     "Row",
+    "at_confidence",
+    "current_confidence",
     "measure",
     "measuring_obstacle",
     "over_seeds",

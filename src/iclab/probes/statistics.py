@@ -5,12 +5,43 @@ A diverged seed has no error: it is counted next to the mean, and is not part of
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from contextvars import ContextVar
 from dataclasses import dataclass
 
 import numpy as np
 
 CONFIDENCE = 0.95
+"""The confidence of every interval, unless `at_confidence` or an argument says otherwise."""
+_CONFIDENCE: ContextVar[float] = ContextVar("confidence", default=CONFIDENCE)
+
+
+def current_confidence() -> float:
+    """Return the confidence of intervals that are made now."""
+    return _CONFIDENCE.get()
+
+
+@contextmanager
+def at_confidence(level: float) -> Iterator[None]:
+    """Give all intervals made inside a ``with`` block another confidence.
+
+    Claims make their intervals in many places. Those who judge them again and again need a higher confidence
+    (`iclab.study.sequences`), and set it around the judging, as `numpy.errstate` does for warnings.
+
+    Example:
+        >>> with at_confidence(0.99):
+        ...     wide = wilson(3, 50)
+        >>> wide == wilson(3, 50, 0.99), wide == wilson(3, 50)
+        (True, False)
+    """
+    if not 0 < level < 1:
+        raise ValueError(f"level = {level}: must be between 0 and 1")
+    before = _CONFIDENCE.set(level)
+    try:
+        yield
+    finally:
+        _CONFIDENCE.reset(before)
 
 
 @dataclass(frozen=True)
@@ -24,13 +55,13 @@ class Interval:
         return f"[{self.low:.3g}, {self.high:.3g}]"
 
 
-def wilson(successes: float, total: int, confidence: float = CONFIDENCE) -> Interval:
+def wilson(successes: float, total: int, confidence: float | None = None) -> Interval:
     """Return Wilson's score interval for a proportion, which is not empty at 0 and 1 as the usual ± is."""
     if total == 0:
         return Interval(0.0, 1.0)
     from scipy import special  # slow to import, and not needed to list experiments
 
-    z = special.ndtri(0.5 + confidence / 2)
+    z = special.ndtri(0.5 + (confidence or current_confidence()) / 2)
     p = successes / total
     centre = (p + z**2 / (2 * total)) / (1 + z**2 / total)
     half = z / (1 + z**2 / total) * np.sqrt(p * (1 - p) / total + z**2 / (4 * total**2))
@@ -40,14 +71,15 @@ def wilson(successes: float, total: int, confidence: float = CONFIDENCE) -> Inte
     return Interval(low, high)
 
 
-def over_seeds(values: Sequence[float], confidence: float = CONFIDENCE) -> Interval:
+def over_seeds(values: Sequence[float], confidence: float | None = None) -> Interval:
     """Return Student's t interval for the mean over seeds; unbounded for fewer than two."""
     x = np.asarray(values, dtype=np.float64)
     if x.size < 2:
         return Interval(-np.inf, np.inf)
     from scipy import special
 
-    half = special.stdtrit(x.size - 1, 0.5 + confidence / 2) * x.std(ddof=1) / np.sqrt(x.size)
+    t = special.stdtrit(x.size - 1, 0.5 + (confidence or current_confidence()) / 2)
+    half = t * x.std(ddof=1) / np.sqrt(x.size)
     return Interval(float(x.mean() - half), float(x.mean() + half))
 
 

@@ -1,7 +1,8 @@
 """Claims and verdicts: a precise form of what a paper claims, judged from stored rows alone.
 
 *holds* and *fails* mean that the whole interval lies on one side of the margin, *undecided* that the margin lies
-inside the interval, *not run* that rows are missing. A claim with a diverged seed never *holds*.
+inside the interval, *not run* that rows are missing. A claim with a diverged seed never *holds*. A claim about a size
+may name a weaker `Direction`: if the size fails and the direction holds, it holds *in direction* but not in size.
 """
 
 from __future__ import annotations
@@ -11,9 +12,21 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Literal
 
-from iclab.probes import Interval, Row, over_seeds
+from iclab.probes import Interval, Row, current_confidence, over_seeds
 
-Verdict = Literal["holds", "fails", "undecided", "not run"]
+Verdict = Literal["holds", "in direction", "fails", "undecided", "not run"]
+COUNTED: dict[str, str] = {
+    "holds": "hold",
+    "in direction": "hold in direction but not in size",
+    "fails": "fail",
+    "undecided": "undecided",
+    "not run": "not run",
+}
+"""How to say how many claims have each verdict."""
+DECIDED = ("holds", "in direction", "fails")
+
+# What would decide an undecided claim.
+SEEDS, PROMPTS, NONE_LOST = "more seeds", "more test prompts", "seeds that all have a number"
 
 
 @dataclass(frozen=True)
@@ -30,9 +43,19 @@ class Judgement:
     """All judged points."""
     margins: tuple[float, ...] = ()
     """The margins that the points are compared with."""
+    needs: str = ""
+    """What an undecided claim needs: `SEEDS`, `PROMPTS` or `NONE_LOST`; empty if it is something else."""
 
 
 Judge = Callable[[list[Row]], Judgement]
+
+
+@dataclass(frozen=True)
+class Direction:
+    """The claim without its size: a weaker predicate, such as the sign of an exponent or that a gap exists."""
+
+    predicate: str
+    judge: Judge
 
 
 @dataclass(frozen=True)
@@ -51,6 +74,20 @@ class Claim:
     """Whether the claim is iclab's own and not the paper's."""
     counts: bool = False
     """Whether its number is a count."""
+    direction: Direction | None = None
+    """What still holds if only the size of the claim is wrong."""
+
+    @property
+    def tested(self) -> str:
+        """What exactly is tested, with the weaker predicate if there is one."""
+        return f"{self.predicate}; in direction: {self.direction.predicate}" if self.direction else self.predicate
+
+    def judgement(self, rows: list[Row]) -> Judgement:
+        """Judge the claim: its size, and if that fails, its direction."""
+        found = self.judge(rows)
+        if found.verdict == "fails" and self.direction and self.direction.judge(rows).verdict == "holds":
+            return replace(found, verdict="in direction")
+        return found
 
     @property
     def statement(self) -> str:
@@ -59,7 +96,7 @@ class Claim:
 
     def verdict(self, rows: list[Row]) -> dict[str, Any]:
         """Judge the claim and return one record."""
-        found = self.judge(rows)
+        found = self.judgement(rows)
         return {
             "id": self.id,
             "verdict": found.verdict,
@@ -68,7 +105,9 @@ class Claim:
             "high": _finite(found.interval.high) if found.interval else None,
             "where": found.where,
             "paper": self.statement,
-            "predicate": self.predicate,
+            "predicate": self.tested,
+            "needs": found.needs if found.verdict == "undecided" else "",
+            "confidence": current_confidence(),
             "models": list(self.models() if callable(self.models) else self.models),
             "ours": self.ours,
             "counts": self.counts,
@@ -110,6 +149,8 @@ class Point:
     """The number of seeds without a value."""
     fate: str = "diverged"
     """What happened to those seeds."""
+    needs: str = SEEDS
+    """What makes the interval shorter."""
 
     def record(self) -> dict[str, Any]:
         """Return the point as a record."""
@@ -199,7 +240,7 @@ def _every(
     diverged = max(p.diverged for p in points)  # the points share their seeds
     note = f"{diverged} {points[0].fate}" if diverged else ""
     if not measured:
-        return Judgement("undecided", where=f"every seed {points[0].fate}")
+        return Judgement("undecided", where=f"every seed {points[0].fate}", needs=NONE_LOST)
     worst = max(measured, key=lambda p: p.interval.high if highest else -p.interval.low)
     if failing := [p for p in measured if bad(p)]:
         worst = max(failing, key=lambda p: p.interval.low if highest else -p.interval.high)
@@ -208,4 +249,6 @@ def _every(
         verdict = "holds"
     else:
         verdict = "undecided"
-    return Judgement(verdict, worst.value, worst.interval, "; ".join(filter(None, (worst.where, note))))
+    open_ = {p.needs for p in measured if not good(p)}
+    needs = "" if verdict != "undecided" else NONE_LOST if not open_ else SEEDS if SEEDS in open_ else PROMPTS
+    return Judgement(verdict, worst.value, worst.interval, "; ".join(filter(None, (worst.where, note))), needs=needs)

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 from typing import Any
 
 from iclab.probes import Interval, Proportion, Row, paired, wilson
-from iclab.study.claims import BySeed, Point
+from iclab.study.claims import PROMPTS, BySeed, Point
 
 
 def matching(rows: Sequence[Row], **where: Any) -> dict[int, Row]:
@@ -65,7 +65,7 @@ def seed_points(rows: Sequence[Row], seeds: int, **where: Any) -> list[Point] | 
     for seed, row in found.items():
         lost = row["error"] is None
         interval = Interval(0.0, 1.0) if lost else wilson(row["prompts"] - row["right"], row["prompts"])
-        points.append(Point(row["error"], interval, f"seed {seed}", gone))
+        points.append(Point(row["error"], interval, f"seed {seed}", gone, needs=PROMPTS))
     return points
 
 

@@ -89,7 +89,7 @@ def verdicts(rows):
 
 def test_a_table_like_the_papers_holds():
     found = {name: verdict["verdict"] for name, verdict in verdicts(made_up()).items()}
-    assert found.pop("mamba-better.flipped") == "fails"  # the made-up columns are all alike, and 6 points are not 10
+    assert found.pop("mamba-better.flipped") == "in direction"  # the columns are alike, and 6 points are not 10
     assert set(found.values()) == {"holds"}
 
 
@@ -99,12 +99,13 @@ def test_a_table_like_the_papers_holds():
         ("mamba-fq", ("as chosen", "deep-mamba", "FQ"), 0.98, "fails"),
         ("mamba-fq", ("as chosen", "deep-mamba", "FQ"), 0.99, "undecided"),
         ("mamba-r", ("as chosen", "deep-mamba", "R"), 0.97, "fails"),
-        ("mamba-cq-drop", ("as chosen", "deep-mamba", "CQ"), 0.93, "fails"),
+        ("mamba-cq-drop", ("as chosen", "deep-mamba", "CQ"), 0.93, "in direction"),
+        ("mamba-cq-drop", ("as chosen", "deep-mamba", "CQ"), 0.999, "fails"),
         ("linear-flat", ("as chosen", "deep-linear", "CQ"), 0.96, "fails"),
         ("linear-level.U3", ("as chosen", "deep-linear", "CQ"), 0.96, "fails"),
         ("linear-level.U1", ("as chosen", "deep-linear", "CQ"), 0.96, "holds"),
         ("linear-level.U1", ("U = 1", "deep-linear", "FQ"), 0.915, "fails"),
-        ("mamba-better", ("as chosen", "deep-linear", "R"), 0.99, "fails"),
+        ("mamba-better", ("as chosen", "deep-linear", "R"), 0.99, "in direction"),
         ("mamba-better.both-with-norm", ("norm exchanged", "deep-linear", "R"), 1.0, "fails"),
         ("mamba-beats-vote", ("as chosen", "vote", "FQ"), 0.99, "fails"),
     ],

@@ -38,7 +38,8 @@ def test_claims():
     assert few == good | dict.fromkeys(("length", "training-length"), "not run")
     assert set(verdicts(paper, lambda a: 4 / a, fractions=(0.25, 0.5, 1.0)).values()) == {"not run", "fails"}
     squared = verdicts(lambda a: 45 * a**-2, lambda a: 8 / a)
-    assert squared["exponent"] == "fails"
+    assert squared["exponent"] == "in direction"
+    assert verdicts(lambda a: 200 * a, lambda a: 8 / a)["exponent"] == "fails"
     assert squared["iterations"] == "fails"
     assert verdicts(lambda a: 150 / a, lambda a: 8 / a)["straighter"] == "fails"
     assert verdicts(paper, lambda a: 8)["length"] == "fails"

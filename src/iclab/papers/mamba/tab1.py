@@ -8,7 +8,7 @@ from pydantic import Field
 
 from iclab.papers.mamba.placements import Column, PlacementTable, ahead, at_least, between, flat
 from iclab.papers.mamba.settings import DeepMambaPaper
-from iclab.study.claims import Claim, Judge
+from iclab.study.claims import Claim, Direction, Judge
 from iclab.study.settings import Chosen, Different, Disclosed
 
 ColumnName = Literal[
@@ -125,8 +125,8 @@ class MambaAndLinear(ModelTable):
 
 
 def _mamba_claims(n: int) -> list[Claim]:
-    def drop(column: ColumnName) -> Judge:
-        return ahead(n, 0.08, [(cell(MAMBA, place, column), cell(MAMBA, "CQ", column)) for place in ("FQ", "R")])
+    def drop(column: ColumnName, margin: float = 0.08) -> Judge:
+        return ahead(n, margin, [(cell(MAMBA, place, column), cell(MAMBA, "CQ", column)) for place in ("FQ", "R")])
 
     return [
         Claim(
@@ -149,6 +149,7 @@ def _mamba_claims(n: int) -> list[Claim]:
             "accuracy at CQ more than 0.08 below FQ and R, on paired seeds",
             drop("as chosen"),
             models=(MAMBA,),
+            direction=Direction("below FQ and R", drop("as chosen", 0.0)),
         ),
         Claim(
             "M-tab1.mamba-cq-drop.larger-steps",
@@ -157,6 +158,7 @@ def _mamba_claims(n: int) -> list[Claim]:
             drop("step size × 5"),
             models=(MAMBA,),
             ours=True,
+            direction=Direction("below FQ and R", drop("step size × 5", 0.0)),
         ),
     ]
 
@@ -184,6 +186,7 @@ def _comparison_claims(n: int) -> list[Claim]:
             ahead(n, margin, pairs),
             models=(MAMBA, LINEAR),
             ours=ours,
+            direction=Direction("Mamba better at FQ and R", ahead(n, 0.0, pairs)),
         )
 
     votes = [(cell(MAMBA, place), cell("vote", place, stage="vote")) for place in ("FQ", "R")]

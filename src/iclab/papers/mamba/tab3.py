@@ -8,7 +8,7 @@ from pydantic import Field
 
 from iclab.papers.mamba.placements import ahead, alike, at_least, flat
 from iclab.papers.mamba.tab1 import CLEARLY, ColumnName, ModelTable, TableSettings, cell
-from iclab.study.claims import Claim
+from iclab.study.claims import Claim, Direction
 from iclab.study.settings import Chosen, Different, Disclosed
 
 
@@ -55,6 +55,8 @@ class WithSoftmax(ModelTable):
         """Return the paper's claims about softmax attention and Mamba."""
         n, mamba, linear, softmax = settings.seeds, "deep-mamba", "deep-linear", "deep-softmax"
         places = ("FQ", "R", "CQ")
+        better = [(cell(softmax, place), cell(linear, place)) for place in places]
+        drops = [(cell(mamba, place), cell(mamba, "CQ")) for place in ("FQ", "R")]
         return [
             Claim(
                 "M-tab3.softmax-high",
@@ -75,8 +77,9 @@ class WithSoftmax(ModelTable):
                 "M-tab3.softmax-better",
                 "softmax attention is better than linear attention",
                 f"softmax − linear > {CLEARLY} at FQ, R and CQ, on paired seeds",
-                ahead(n, CLEARLY, [(cell(softmax, place), cell(linear, place)) for place in places]),
+                ahead(n, CLEARLY, better),
                 models=(softmax, linear),
+                direction=Direction("softmax better", ahead(n, 0.0, better)),
             ),
             Claim(
                 "M-tab3.softmax-near-mamba",
@@ -89,7 +92,8 @@ class WithSoftmax(ModelTable):
                 "M-tab3.mamba-cq-drop",
                 "Mamba is more vulnerable to outliers near the query",
                 "Mamba's accuracy at CQ more than 0.08 below FQ and R, on paired seeds",
-                ahead(n, 0.08, [(cell(mamba, place), cell(mamba, "CQ")) for place in ("FQ", "R")]),
+                ahead(n, 0.08, drops),
                 models=(mamba,),
+                direction=Direction("below FQ and R", ahead(n, 0.0, drops)),
             ),
         ]

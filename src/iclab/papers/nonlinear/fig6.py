@@ -29,6 +29,7 @@ from iclab.study.charts import (
 from iclab.study.claims import (
     BySeed,
     Claim,
+    Direction,
     Point,
     every_above,
     every_below,
@@ -166,6 +167,7 @@ class Need(Experiment[NeedSettings]):
                 "the required number of iterations grows as α^(−2/3)",
                 "the exponent of a power law through the points is within 0.1 of 2/3, mean over seeds",
                 judged(over_seeds(_exponents), every_within, 2 / 3 - 0.1, 2 / 3 + 0.1),
+                direction=Direction("above 0", judged(over_seeds(_exponents), every_above, 0.0)),
             ),
             Claim(
                 "T-fig6.straighter",

@@ -19,7 +19,7 @@ from iclab.report.content import PAPERS, Content, collect
 from iclab.report.drawing import vega
 from iclab.report.page.sparkline import spark
 from iclab.study.charts.models import full_name_of
-from iclab.study.claims import Verdict, in_figures
+from iclab.study.claims import COUNTED, Verdict, in_figures
 from iclab.study.outcome import Outcome
 
 SCRIPTS = ("script.js", "figures.js", "stepper.js")
@@ -62,7 +62,7 @@ def render(content: Content) -> str:
         content=content,
         papers=PAPERS,
         verdicts=get_args(Verdict),
-        verbs={"holds": "hold", "fails": "fail", "undecided": "undecided", "not run": "not run"},
+        verbs=COUNTED,
         models=sorted({model for section in content.sections for model in section.models}),
         choices=Markup(_markdown(_text("choices.md"))),
         figures=_data({id_: drawing.data for id_, drawing in drawings.items() if drawing.data is not None}),

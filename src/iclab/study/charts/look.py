@@ -14,7 +14,13 @@ PALETTE = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00")
 """For curves that are not models."""
 SPARE = ("#56B4E9", "#000000", "#999999")
 """For models that declare no colour."""
-VERDICTS = {"holds": "#009E73", "undecided": "#E8D27A", "fails": "#D55E00", "not run": "#D9D9D9"}
+VERDICTS = {
+    "holds": "#009E73",
+    "in direction": "#56B4E9",
+    "undecided": "#E8D27A",
+    "fails": "#D55E00",
+    "not run": "#D9D9D9",
+}
 
 DASHED = (5.0, 3.0)
 DOTTED = (1.5, 2.5)
