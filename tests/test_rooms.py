@@ -12,7 +12,7 @@ MAY_USE = {
     "prompts": set(),
     "models": {"prompts"},
     "engines": {"prompts", "models"},
-    "probes": {"prompts", "models", "engines"},
+    "probes": {"prompts", "models", "engines", "theory"},
     "theory": set(),
     "lab": {"prompts", "models", "engines", "probes"},
     "study": {"models", "engines", "probes", "theory", "lab"},

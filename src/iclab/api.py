@@ -127,9 +127,28 @@ class Run:
         """Return the weights by name, shape (seeds, …), after step ``at`` (0, a snapshot, or by default the last)."""
         return weights(self.trained, at)
 
-    def error(self, prompts: Prompts | None = None, *, count: int = 10_000, at: int | None = None) -> Proportion:
-        """Return 1 − Pr(z·F > 0) on ``count`` test prompts per seed, with intervals over seeds and over prompts."""
-        rows = self.measure("error", prompts, count=count, at=at)
+    def error(
+        self,
+        prompts: Prompts | None = None,
+        *,
+        labels: Literal["worst"] | None = None,
+        placement: Literal["worst"] | None = None,
+        count: int = 10_000,
+        at: int | None = None,
+    ) -> Proportion:
+        """Return 1 − Pr(z·F > 0) on ``count`` test prompts per seed, with intervals over seeds and over prompts.
+
+        With ``labels="worst"``, outliers show the labels that make z·F smallest, prompt by prompt, whatever rule the
+        prompts have; with ``placement="worst"`` too, they also stand at the worst positions. This is exact, for models
+        of one layer (help(iclab.probes.worst) has the equations).
+        """
+        for name, value in (("labels", labels), ("placement", placement)):
+            if value not in (None, "worst"):
+                raise InputError(f"{name} = {value!r}: must be 'worst' or not given; other rules belong to the prompts")
+        if placement and not labels:
+            raise InputError("placement = 'worst': needs labels = 'worst' too")
+        probe = "worst-placement" if placement else "worst" if labels else "error"
+        rows = self.measure(probe, prompts, count=count, at=at)
         return Proportion.of([row.get("error") for row in rows], count)
 
     def attention(self, prompts: Prompts | None = None, *, count: int = 2_000, at: int | None = None) -> list[Row]:
@@ -149,10 +168,13 @@ class Run:
         prompts: Prompts | None = None,
         *,
         count: int = 10_000,
-        at: int | None = None,
+        at: int | Literal["every"] | None = None,
         pruning: Pruning | None = None,
     ) -> list[Row]:
-        """Return the rows of any probe, after pruning if asked; ``error`` also counts hinge loss, ties and NaN."""
+        """Return the rows of any probe, after pruning if asked; ``error`` also counts hinge loss, ties and NaN.
+
+        ``at="every"`` measures after every kept step and adds the column ``step``.
+        """
         prompts, threads = prompts or self.training.prompts, os.cpu_count() or 1
         return measure(self.trained, probe, prompts, count, at=at, pruning=pruning, threads=threads)
 

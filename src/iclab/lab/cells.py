@@ -5,7 +5,7 @@ Training and measuring are separate cells, so that new tests retrain nothing and
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import Annotated, Literal
 
 from pydantic import Field, model_validator
 
@@ -56,8 +56,8 @@ class MeasurementCell(Config):
     prompts: Prompts
     count: Annotated[int, Field(ge=1)] = 10_000
     """Test prompts per seed."""
-    at: Annotated[int | None, Field(ge=0)] = None
-    """The step whose weights are measured; by default the last."""
+    at: Annotated[int, Field(ge=0)] | Literal["every"] | None = None
+    """The step whose weights are measured; by default the last. ``every`` measures after every kept step."""
     draw: Annotated[int, Field(ge=0, lt=2**32)] = 0
     """Changes the test prompts."""
     pruning: Pruning | None = None
@@ -70,7 +70,7 @@ class MeasurementCell(Config):
         if obstacle := measuring_obstacle(self.training.training, self.probe, self.pruning, self.count):
             raise ValueError(obstacle)
         kept = self.training.training.recipe.kept
-        if self.at not in kept:
+        if self.at != "every" and self.at not in kept:
             raise ValueError(f"at = {self.at}: weights are kept after steps {', '.join(map(str, kept))}")
         if obstacle := self.training.training.prompts.fits(self.prompts):
             raise ValueError(obstacle)
@@ -88,7 +88,8 @@ class MeasurementCell(Config):
     @property
     def work(self) -> int:
         """The number of prompts to process."""
-        return self.count * len(self.training.seeds)
+        times = len(self.training.training.recipe.kept) if self.at == "every" else 1
+        return self.count * len(self.training.seeds) * times
 
 
 Cell = TrainingCell | MeasurementCell

@@ -7,6 +7,7 @@ rows at once.
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Any, Literal
 
 import numpy as np
 
@@ -38,6 +39,7 @@ from iclab.probes.answers import (
     tokens_obstacle,
     vote_sums,
 )
+from iclab.probes.growth import GROWTH, KERNEL, growth_obstacle, growth_rows, kernel_rows
 from iclab.probes.insides import (
     PARTS,
     Chunk,
@@ -50,6 +52,7 @@ from iclab.probes.insides import (
     part_sums,
     parts_obstacle,
 )
+from iclab.probes.logits import LOGITS, logit_rows, logit_sums, logits_obstacle
 from iclab.probes.probe import Probe, Row
 from iclab.probes.pruning import Pruning, pruned
 from iclab.probes.worst import worst_obstacle, worst_placement_sums, worst_sums
@@ -81,10 +84,14 @@ PROBES: dict[str, Probe] = {
     "parts": Probe(1, "insides", part_rows, PARTS, part_sums, "neurons", parts_obstacle),
     "norms": Probe(1, "weights", norm_rows, ("matrix", "kind", "length"), None, "keys"),
     "neurons": Probe(1, "weights", neuron_rows, _NEURON, None, "neurons"),
+    "kernel": Probe(1, "weights", kernel_rows, KERNEL, None, "keys", growth_obstacle),
+    "growth": Probe(1, "weights", growth_rows, GROWTH, None, "keys", growth_obstacle),
+    "logits": Probe(1, "insides", logit_rows, LOGITS, logit_sums, "keys", logits_obstacle),
 }
 """``worst`` is the error under the worst labels of outliers, ``worst-placement`` under their worst labels and places.
 ``tokens`` keeps every example of a few prompts. ``vote`` and ``attended`` are yardsticks: the error, on the same
-prompts, of a vote of same-pattern examples, and of a vote weighted by the model's attention."""
+prompts, of a vote of same-pattern examples, and of a vote weighted by the model's attention. ``kernel``, ``growth`` and
+``logits`` read what the lemmas of paper M speak of: attention between patterns, entries of weights, gates."""
 
 
 def measuring_obstacle(training: Training, probe: str, pruning: Pruning | None, count: int) -> str:
@@ -114,7 +121,7 @@ def measure(
     prompts: Prompts,
     count: int,
     *,
-    at: int | None = None,
+    at: int | Literal["every"] | None = None,
     draw: int = 0,
     pruning: Pruning | None = None,
     advance: Advance = lambda prompts: None,
@@ -127,7 +134,8 @@ def measure(
         probe: one of `PROBES`.
         prompts: the test prompts; their patterns must be those of the training.
         count: the number of test prompts per seed; each seed draws its own.
-        at: the step after which to measure; by default the last.
+        at: the step after which to measure; by default the last. ``every`` measures after every kept step, and adds
+            the column ``step``.
         draw: another number draws other test prompts.
         pruning: neurons to remove first.
         advance: called with the number of prompts done.
@@ -138,12 +146,31 @@ def measure(
     obstacle = measuring_obstacle(trained.training, probe, pruning, count) or trained.training.prompts.fits(prompts)
     if obstacle:
         raise InputError(obstacle)
+    how: dict[str, Any] = {"draw": draw, "pruning": pruning, "advance": advance, "threads": threads}
+    if at == "every":
+        kept = trained.training.recipe.kept
+        return [row | {"step": step} for step in kept for row in _measure(trained, probe, prompts, count, step, **how)]
+    return _measure(trained, probe, prompts, count, trained.training.recipe.steps if at is None else at, **how)
+
+
+def _measure(
+    trained: Trained,
+    probe: str,
+    prompts: Prompts,
+    count: int,
+    step: int,
+    *,
+    draw: int,
+    pruning: Pruning | None,
+    advance: Advance,
+    threads: int,
+) -> list[Row]:
+    """Measure every seed after one step."""
     kind = PROBES[probe]
     if kind.looks_at == "prompts":  # even if the model diverged
         assert kind.sums is not None
         sums = sum_prompts(trained, kind.sums, prompts, count, draw=draw, advance=advance)
         return [row | {"diverged": False} for row in kind.rows(trained.seeds, sums)]
-    step = trained.training.recipe.steps if at is None else at
     lost = [s for s, d in zip(trained.seeds, trained.diverged_at, strict=True) if 0 <= d <= step]
     rows: list[Row] = [dict.fromkeys(kind.columns) | {"seed": seed, "diverged": True} for seed in lost]
     if len(lost) < len(trained.seeds):
@@ -159,8 +186,9 @@ def measure(
             found = kind.rows(alive.seeds, sums)
         else:
             assert kind.sums is not None
-            how = {"at": step, "draw": draw, "threads": threads}
-            sums = sum_answers(alive, probe, kind.sums, prompts, count, advance=advance, **how)
+            sums = sum_answers(
+                alive, probe, kind.sums, prompts, count, at=step, draw=draw, advance=advance, threads=threads
+            )
             found = kind.rows(alive.seeds, sums)
         rows += [row | {"diverged": False} for row in found]
     return sorted(rows, key=lambda row: trained.seeds.index(row["seed"]))

@@ -30,17 +30,12 @@ from iclab.config import InputError
 
 Matrix = NDArray[np.float64]
 
-LONGEST_TIME = 20.0
-"""Where a fit stops looking for τ."""
-
 
 class KernelFit(NamedTuple):
-    """The best fit of c · exp(2τL) to a measured kernel."""
+    """The best fit of exp(2τL) to a measured kernel."""
 
     time: float
-    """τ."""
-    scale: float
-    """c, which is 1 if the kernel was divided by δ²."""
+    """τ, the only free number."""
     r2: float
     """The share of the kernel's variance over its entries that the fit explains."""
 
@@ -112,27 +107,23 @@ class TaskGraph:
         return np.asarray((vectors * np.exp(2 * time * values)) @ vectors.T)
 
     def fit(self, kernel: Matrix) -> KernelFit:
-        """Find the τ and the scale whose c · exp(2τL) is closest to a measured kernel (M1, M1), by least squares."""
+        """Find the τ whose exp(2τL) is closest to a measured W_BᵀW_C/δ², (M1, M1), by least squares."""
         from scipy.optimize import minimize_scalar  # slow to import
 
-        def scaled(time: float) -> tuple[float, float]:
-            shape = self.kernel(time) / np.exp(2 * time * top)  # so that large τ do not overflow
-            scale = float((shape * kernel).sum() / (shape * shape).sum())
-            return scale, float(((kernel - scale * shape) ** 2).sum())
+        def left(time: float) -> float:
+            return float(((kernel - self.kernel(time)) ** 2).sum())
 
-        top = float(self._modes[0].max())
-        grid = np.linspace(0.0, LONGEST_TIME / top, 401)
-        best = int(np.argmin([scaled(time)[1] for time in grid]))
+        longest = np.log(1 + np.abs(kernel).sum()) / (2 * float(self._modes[0].max()))
+        grid = np.linspace(0.0, longest, 201)
+        best = int(np.argmin([left(time) for time in grid]))
         ends = grid[max(best - 1, 0)], grid[min(best + 1, len(grid) - 1)]
-        time = float(minimize_scalar(lambda t: scaled(t)[1], bounds=ends, method="bounded", options={"xatol": 1e-10}).x)
-        scale, left = scaled(time)
-        spread = float(((kernel - kernel.mean()) ** 2).sum())
-        return KernelFit(time, scale / float(np.exp(2 * time * top)), 1 - left / spread)
+        time = float(minimize_scalar(left, bounds=ends, method="bounded", options={"xatol": 1e-10}).x)
+        return KernelFit(time, 1 - left(time) / float(((kernel - kernel.mean()) ** 2).sum()))
 
     def time_of(self, kernel: Matrix) -> float:
-        """Return the τ of a kernel W_BᵀW_C/δ² of the form (A), from its trace: tr exp(2τL) grows with τ.
+        """Return the τ of a kernel W_BᵀW_C/δ² of the form (A) from its trace alone: tr exp(2τL) grows with τ.
 
-        Unlike `fit`, it takes the scale as known, so it reads small τ well.
+        Noise in entries off the diagonal, which `fit` sees, does not enter.
         """
         values, trace = self._modes[0], float(np.trace(kernel))
         if trace <= self.relevant:
