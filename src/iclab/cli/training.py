@@ -135,7 +135,7 @@ def train_and_measure(request: Request, store: Store, workers: int, save: Path |
     }
 
 
-SUMMARISED = ("error", "vote", "attended")
+SUMMARISED = ("error", "worst", "worst-placement", "vote", "attended")
 """Probes whose rows have an error, to be averaged over seeds."""
 
 

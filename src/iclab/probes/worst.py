@@ -129,13 +129,10 @@ def worst_placement_sums(chunk: Chunk) -> Sums:
 
 def worst_obstacle(training: Training, count: int) -> str:
     """Return the reason why the worst case of a training is not known; empty if it is."""
-    model = training.model
-    if model.architecture.fused_gate is None:
-        known = ", ".join(name for name, made in MODELS.items() if made.fused_gate is not None)
-        return (
-            f"probe = worst: model {model.label} is not one layer with Mamba's gate or none, for which the worst case "
-            f"can be computed; models that are: {known}"
-        )
-    if training.prompts.label_width > 1:
-        return f"probe = worst: label_dimension = {training.prompts.label_width}: must be 1 or not given"
-    return ""
+    if training.model.architecture.fused_gate is not None:
+        return ""
+    known = ", ".join(name for name, made in MODELS.items() if made.fused_gate is not None)
+    return (
+        f"probe = worst: model {training.model.label} is not one layer with Mamba's gate or none, for which the worst "
+        f"case can be computed; models that are: {known}"
+    )
