@@ -15,10 +15,10 @@ MAY_USE = {
     "probes": {"prompts", "models", "engines", "theory"},
     "theory": set(),
     "lab": {"prompts", "models", "engines", "probes"},
-    "study": {"models", "engines", "probes", "theory", "lab"},
+    "study": {"prompts", "models", "engines", "probes", "theory", "lab"},
     "papers": {"prompts", "models", "engines", "probes", "theory", "lab", "study"},
     "beyond": {"prompts", "models", "engines", "probes", "theory", "lab", "study", "papers", "catalog"},
-    "report": {"lab", "study", "papers", "catalog"},
+    "report": {"theory", "lab", "study", "papers", "catalog"},
 }
 EVERYONES = {"config", "_version"}
 

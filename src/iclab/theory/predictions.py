@@ -6,6 +6,8 @@ import math
 from dataclasses import dataclass
 from typing import Any, Literal
 
+import numpy as np
+
 from iclab.theory.check import finite
 from iclab.theory.contexts import lacking
 from iclab.theory.mamba_conditions import scale_needed, smallest_epsilon, steps_claimed
@@ -61,20 +63,15 @@ def mean_field_steps(s: MambaSetting, model: Model, output: float = HALF) -> flo
 
 
 def _time_until(s: MambaSetting, contrast: float) -> float:
-    """Return the τ at which Σ_jk A_jk (K_jj − K_jk) reaches a value; 0 if it starts above it."""
-
-    def reached(time: float) -> float:
-        kernel = s.graph.kernel(time)
-        return float((s.graph.weights * (kernel.diagonal()[:, None] - kernel)).sum())
-
-    if contrast <= 1:
+    """Return the τ at which Σ_jk A_jk (K_jj − K_jk) = tr(L exp(2τL)) / M1 reaches a value; 0 if it starts above it."""
+    if contrast <= 1:  # the trace of L is M1
         return 0.0
-    low, high = 0.0, math.log(contrast)  # a kernel grows at least like exp(τ) on average: L has trace M1
-    while reached(high) < contrast:
-        high *= 2
-    for _ in range(100):
+    modes = np.linalg.eigvalsh(s.graph.laplacian).clip(min=0.0)
+    low, high = 0.0, math.log(contrast) / 2  # enough: by Jensen's inequality the trace is at least M1 exp(2τ)
+    for _ in range(60):
         middle = (low + high) / 2
-        low, high = (low, middle) if reached(middle) >= contrast else (middle, high)
+        reached = float((modes * np.exp(2 * middle * modes)).sum()) / s.relevant
+        low, high = (low, middle) if reached >= contrast else (middle, high)
     return high
 
 
