@@ -11,7 +11,7 @@ from typing import Any
 
 from iclab import catalog
 from iclab.lab import MeasurementCell, Store
-from iclab.papers.planned import PLANNED
+from iclab.report.covering import Covering, covering_of
 from iclab.report.drawing import Drawing, drawing_of
 from iclab.study.charts import full_name_of
 from iclab.study.claims import Claim, Judgement
@@ -19,6 +19,7 @@ from iclab.study.edition import Edition, best, usual
 from iclab.study.experiment import Condition, Experiment
 from iclab.study.outcome import Outcome
 from iclab.study.settings import Disclosed, Settings
+from iclab.theory.statements import STATEMENTS
 
 NOT_RUN = Judgement("not run")
 PAPERS = {
@@ -93,6 +94,11 @@ class Section:
         return (
             f"{EDITIONS[settings.edition_name]}{unfinished}: {seeds} seeds, {settings.test_prompts:,} test prompts each"
         )
+
+    @cached_property
+    def covering(self) -> Covering | None:
+        """What the theorems say about its settings; None if no theorem is about its models."""
+        return covering_of(self.edition.conditions, self.paper)
 
     @cached_property
     def drawing(self) -> Drawing | None:
@@ -229,7 +235,7 @@ def _claims(experiment: Experiment[Any], outcome: Outcome | None) -> list[dict[s
 
 
 def _board(sections: list[Section]) -> tuple[dict[str, Any], ...]:
-    """Return the rows of the scoreboard: claims of experiments, and planned ones that no experiment tests."""
+    """Return the rows of the scoreboard: claims of experiments, and statements that no experiment tests."""
     board, written = [], {section.id for section in sections}
     for letter in PAPERS:
         for section in sections:
@@ -238,12 +244,12 @@ def _board(sections: list[Section]) -> tuple[dict[str, Any], ...]:
                 board += [
                     claim | shared | {"models": claim["models"] or list(section.models)} for claim in section.claims
                 ]
-        for plan in PLANNED:
-            if paper_of(plan.id) == letter and plan.id not in written:
-                near = [section.id for section in sections if plan.id in section.experiment.theorems]
+        for told in STATEMENTS:
+            if told.to_test and paper_of(told.id) == letter and told.id not in written:
+                near = [section.id for section in sections if told.id in section.experiment.theorems]
                 related = f"; related: {', '.join(near)}" if near else ""
-                claim = Claim(plan.id, plan.statement, f"no experiment tests it yet{related}", lambda rows: NOT_RUN)
-                board.append(claim.verdict([]) | {"where": plan.where, "section": "", "letter": letter})
+                claim = Claim(told.id, told.words, f"no experiment tests it yet{related}", lambda rows: NOT_RUN)
+                board.append(claim.verdict([]) | {"where": told.where, "section": "", "letter": letter})
     return tuple(claim | {"search": _search(claim)} for claim in board)
 
 

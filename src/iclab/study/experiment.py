@@ -47,7 +47,7 @@ class Experiment(ABC, Generic[S]):
     caption: ClassVar[str] = "mean and 95 % interval"
     """What the numbers in the table are."""
     theorems: ClassVar[tuple[str, ...]] = ()
-    """The ids of the theorems it bears on; `iclab.papers.planned` lists those without a test of their own."""
+    """The ids of the theorems it bears on; `iclab.theory.statements` lists them all."""
     settings: type[S]
 
     @abstractmethod

@@ -41,7 +41,7 @@ def _step_size(s: MambaSetting) -> Sides:
     return Sides(s.step_size, 1)
 
 
-@MAMBA.add("M-setting", "d", "M1 + M2 < d", "<")
+@MAMBA.add("M-setting", "M1 + M2", "M1 + M2 < d", "<")
 def _dimension(s: MambaSetting) -> Sides:
     """§3.2."""
     return Sides(s.relevant + s.irrelevant, s.dimension)
@@ -109,7 +109,9 @@ def batch_needed(s: MambaSetting, epsilon: float, *, gated: bool) -> float:
 def _needs_batch(s: MambaSetting, *, gated: bool) -> Sides:
     reached = smallest_epsilon(s, gated=gated)
     return Sides(
-        s.batch_size, batch_needed(s, s.epsilon, gated=gated), f"at ε = {s.epsilon:g}; B gives ε ≥ {reached:.2g}"
+        s.batch_size,
+        batch_needed(s, s.epsilon, gated=gated),
+        f"at ε = {s.epsilon:g}; B = {s.batch_size} allows ε ≥ {reached:.2g}",
     )
 
 

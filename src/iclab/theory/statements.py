@@ -58,7 +58,7 @@ PAPER_M = (
         "One layer, orthogonal patterns, prompts of Definitions 1 and 2, SGD",
         "setting",
         "(1)–(7)",
-        _all("M-setting", "layers", "δ", "η", "d", "β", "K", "K'", "Definitions 1, 2"),
+        _all("M-setting", "layers", "δ", "η", "M1 + M2", "β", "K", "K'", "Definitions 1, 2"),
     ),
     Statement(
         "M-cond1",
@@ -292,7 +292,7 @@ PAPER_S = (
         "T's model on λ µ + κ ν + noise, with β = Θ(log log M1) and M1 + M2 ≥ M1²",
         "setting",
         "(1)–(4)",
-        _all("S-setting", "§2", "β", "M", "δ", "κ", "α"),
+        _all("S-setting", "§2", "β", "M1 + M2", "δ", "K", "α"),
     ),
     Statement(
         "S-lem1",

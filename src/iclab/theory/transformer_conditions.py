@@ -143,7 +143,7 @@ def _loglog(s: TransformerSetting) -> Sides:
     return Sides(s.relevant_norm, right, "read as: within a factor of 2" if right > 0 else "log log M1 is negative")
 
 
-@TRANSFORMER.add("S-setting", "M", "M1 + M2 ≥ M1²", "≥")
+@TRANSFORMER.add("S-setting", "M1 + M2", "M1 + M2 ≥ M1²", "≥")
 def _many(s: TransformerSetting) -> Sides:
     """S §3.2: M = M1 + M2 ≥ M1²."""
     return Sides(s.relevant + s.irrelevant, s.relevant**2)
@@ -155,7 +155,7 @@ def _small_start(s: TransformerSetting) -> Sides:
     return Sides(s.init_scale, 0.1)
 
 
-@TRANSFORMER.add("S-setting", "κ", "K ≤ 1", "≤")
+@TRANSFORMER.add("S-setting", "K", "K ≤ 1", "≤")
 def _kappa(s: TransformerSetting) -> Sides:
     """S (3): |κ| ≤ 1."""
     return Sides(s.train_irrelevant_scale, 1)
