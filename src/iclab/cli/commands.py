@@ -66,17 +66,27 @@ def _description(experiment: Experiment[Any]) -> dict[str, Any]:
 def run(options: argparse.Namespace) -> None:
     """Run some experiments and write their figures."""
     from iclab import catalog
+    from iclab.cli import deciding
 
     started = time.perf_counter()
+    deciding.check_options(options)
     ids = dict.fromkeys(catalog.find(id_).id for id_ in options.ids)  # each once
-    outcomes = _compute(ids, options)
+    rounds: dict[str, Any] = {}
+    if options.until_decided:
+        outcomes, rounds = deciding.compute(_editions(ids, options), options)
+    else:
+        outcomes = _compute(ids, options)
     seconds = {"seconds": round(time.perf_counter() - started, 3)}
     figures = [outcome.write(Path(options.out)) for outcome in outcomes]
     if options.json:
         documents = _documents(outcomes, figures)
+        for document in documents if rounds else ():
+            document["rounds"] = deciding.documents(rounds[document["id"]])
         _print_json(seconds | (documents[0] if len(ids) == 1 else {"experiments": documents}))
         return
     _print_outcomes(outcomes)
+    for line in (line for mine in rounds.values() for line in deciding.summary(mine)):
+        print(line)
     for figure in figures:
         print(f"open {figure.resolve()}")
 
@@ -91,7 +101,8 @@ def reproduce(options: argparse.Namespace) -> None:
     page, content = _write_report(options, outcomes)
     if options.json:
         figures = [outcome.picture(Path(options.out)) for outcome in outcomes]
-        _print_json(seconds | {"report": str(page), "experiments": _documents(outcomes, figures)})
+        chance = {"wrong_by_chance": content.wrong_by_chance.record()}
+        _print_json(seconds | {"report": str(page), **chance, "experiments": _documents(outcomes, figures)})
         return
     _print_outcomes(outcomes)
     _print_report(page, content)
@@ -103,7 +114,8 @@ def report(options: argparse.Namespace) -> None:
     if not content.cells:
         print(f"iclab: store = {options.store}: has no results with the usual settings", file=sys.stderr)
     if options.json:
-        _print_json({"report": str(page), "claims": dict(content.verdicts)})
+        chance = content.wrong_by_chance.record()
+        _print_json({"report": str(page), "claims": dict(content.verdicts), "wrong_by_chance": chance})
     else:
         _print_report(page, content)
 
@@ -191,16 +203,23 @@ def _edition(experiment: Experiment[Any], options: argparse.Namespace) -> Editio
     return Edition(experiment, base.replace(**changes))  # changes override the quick edition
 
 
-def _compute(ids: Iterable[str], options: argparse.Namespace) -> list[Outcome]:
-    """Compute the missing cells of some experiments together, and return their outcomes."""
-    from iclab import catalog, lab
+def _editions(ids: Iterable[str], options: argparse.Namespace) -> list[Edition]:
+    """Return the experiments with the settings that the options ask for, after a look at where results go."""
+    from iclab import catalog
 
     _check_writable(Path(options.out), "out", options.out)
     editions = [_edition(catalog.find(id_), options) for id_ in ids]
-    store = lab.Store(options.store)
-    cells = [cell for edition in editions for cell in edition.cells]
     if getattr(options, "verbose", False):
-        _print_engines([cell.training.training for cell in cells])
+        _print_engines([cell.training.training for edition in editions for cell in edition.cells])
+    return editions
+
+
+def _compute(ids: Iterable[str], options: argparse.Namespace) -> list[Outcome]:
+    """Compute the missing cells of some experiments together, and return their outcomes."""
+    from iclab import lab
+
+    editions, store = _editions(ids, options), lab.Store(options.store)
+    cells = [cell for edition in editions for cell in edition.cells]
     title = editions[0].experiment.id if len(editions) == 1 else "iclab"
     lab.run(cells, store, workers=options.workers, title=title)
     return [edition.outcome(store) for edition in editions]
@@ -257,11 +276,12 @@ def _print_outcomes(outcomes: list[Outcome]) -> None:
 
 
 def _print_report(page: Path, content: Content) -> None:
-    """Print how many claims have each verdict, and where the page is."""
+    """Print how many claims have each verdict, how many are wrong by chance, and where the page is."""
     for ours, whose in ((False, "claims of the papers"), (True, "questions of iclab's own")):
         counts = content.counted(ours=ours)
         verdicts = ", ".join(f"{count} {verdict}" for verdict, count in sorted(counts.items()))
         print(f"{counts.total()} {whose}: {verdicts}")
+    print(content.wrong_by_chance.sentences())
     print(f"open {page.resolve()}")
 
 

@@ -30,6 +30,7 @@ RUN = """\
 examples:
   iclab run M-fig2 --quick                    8 seeds, fewer points
   iclab run M-fig2 --seeds 24 --workers 4     more seeds; seeds in the store are not trained again
+  iclab run M-fig2 --until-decided --most 96  add 8 seeds at a time until every claim is decided
   iclab run M-fig2 --set counting=exact       exactly α·l outliers in each prompt
   iclab run M-fig2 --set 'models=["mamba","linear","softmax"]'
   iclab run M-tab1 M-tab3 M-cq-training       several at once; what they share is trained once

@@ -96,6 +96,9 @@ def _run(add: Add) -> None:
     _add_store(command)
     _add_workers(command)
     _add_settings(command)
+    text = "add groups of 8 seeds until more seeds can decide no claim; intervals stay valid however often one looks"
+    command.add_argument("--until-decided", action="store_true", help=text)
+    command.add_argument("--most", metavar="N", type=int, help="with --until-decided: stop at N seeds (default: 64)")
     _add_engine(command)
     _add_verbose(command)
     _add_out(command)

@@ -13,6 +13,7 @@ from iclab import catalog
 from iclab.lab import MeasurementCell, Store
 from iclab.report.covering import Covering, covering_of
 from iclab.report.drawing import Drawing, drawing_of
+from iclab.study.chance import WrongByChance, wrong_by_chance
 from iclab.study.charts import full_name_of
 from iclab.study.claims import Claim, Judgement
 from iclab.study.edition import Edition, best, usual
@@ -125,6 +126,11 @@ class Content:
     def verdicts(self) -> Counter[str]:
         """The number of claims of the papers with each verdict."""
         return self.counted(ours=False)
+
+    @property
+    def wrong_by_chance(self) -> WrongByChance:
+        """How many verdicts are expected to be wrong by chance, of all claims."""
+        return wrong_by_chance(self.board)
 
     @property
     def edition(self) -> str:

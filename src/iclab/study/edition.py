@@ -10,7 +10,7 @@ from typing import Any
 
 from iclab.config import InputError
 from iclab.lab import MeasurementCell, Store
-from iclab.probes import Row
+from iclab.probes import CONFIDENCE, Row, at_confidence
 from iclab.study.experiment import Condition, Experiment
 from iclab.study.outcome import Outcome
 from iclab.study.settings import Settings
@@ -52,8 +52,14 @@ class Edition:
             if row["seed"] < self.settings.seeds
         ]
 
-    def outcome(self, store: Store) -> Outcome:
-        """Collect the rows and judge the claims."""
+    def outcome(self, store: Store, *, confidence: float = CONFIDENCE, asked: Edition | None = None) -> Outcome:
+        """Collect the rows and judge the claims.
+
+        Args:
+            store: where the rows are.
+            confidence: that of the intervals which decide.
+            asked: the edition that was asked for, if this one has its seeds added until claims are decided.
+        """
         complete = self.complete(store)  # before the rows are read: another process may be adding some
         rows = self.rows(store)
         if not rows:
@@ -61,8 +67,9 @@ class Edition:
                 f"store = {store.path}: has no results of {self.experiment.id} with these settings; "
                 f"run `{self.command}` first"
             )
-        claims = [claim.verdict(rows) for claim in self.experiment.claims(self.settings)]
-        return Outcome(self, rows, claims, complete)
+        with at_confidence(confidence):
+            claims = [claim.verdict(rows) for claim in self.experiment.claims(self.settings)]
+        return Outcome(self, rows, claims, complete, asked)
 
 
 def fullest(editions: Iterable[Edition], store: Store) -> Outcome | None:

@@ -27,6 +27,8 @@ class Outcome:
     claims: list[dict[str, Any]]
     complete: bool
     """Whether the store had every cell."""
+    asked: Edition | None = None
+    """The edition that was asked for, if this one has its seeds added until claims are decided."""
 
     @property
     def experiment(self) -> Experiment[Any]:
@@ -63,8 +65,10 @@ class Outcome:
     @property
     def folder(self) -> str:
         """The name of its folder: the id of the experiment, with a suffix unless this is the full edition."""
-        ends = {"full": "", "quick": "-quick", "other": f"-{self.settings.digest()[:6]}"}
-        return f"{self.experiment.id}{ends[self.settings.edition_name]}"
+        settings = self.asked.settings if self.asked else self.settings
+        ends = {"full": "", "quick": "-quick", "other": f"-{settings.digest()[:6]}"}
+        name = f"{self.experiment.id}{ends[settings.edition_name]}"
+        return f"{name}-until-decided" if self.asked else name  # judged otherwise, so kept apart
 
     def picture(self, out: Path) -> Path:
         """Return where `write` puts the picture to open."""

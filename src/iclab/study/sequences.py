@@ -1,0 +1,98 @@
+"""Run until decided: more seeds, round after round, with intervals that stay valid however often one looks.
+
+A 95 % interval misses the truth in 5 % of studies if one looks at it once. Who looks after 8, 16, …, 64 seeds and stops
+as soon as a claim is decided has eight chances to be misled: t intervals of Gaussian numbers then miss in 18 %. So
+look k, after 8k seeds, uses intervals of confidence 1 − α_k, with
+
+    α_k = 2α / ((k + 1)(k + 2)) = α/3, α/6, α/10, …,     Σ_k α_k = α = 0.05.
+
+The probability that the interval of any look ever misses is at most the sum, α, and half of it on either side. This is
+a confidence sequence: it needs no largest number of seeds, and holds for whatever rule stops the run. It takes any
+interval that is valid at a single look, so it serves Student's t and Wilson's interval alike. Up to 48 seeds it is
+narrower than the mixture of Lai (1976), which Wang and Ramdas (2023) give for Gaussian means with unknown variance; at
+64 it is 3 % wider. Seeds with very unequal numbers are the exception, as they are for t intervals in general:
+`tests/study/test_sequences.py` measures all of this.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from typing import Any
+
+from iclab import lab
+from iclab.config import InputError
+from iclab.probes import CONFIDENCE
+from iclab.study.claims import SEEDS
+from iclab.study.edition import Edition
+from iclab.study.outcome import Outcome
+
+GROUP = 8
+"""Seeds per round."""
+MOST = 64
+"""The number of seeds at which a run gives up, unless told otherwise."""
+
+
+def confidence_after(seeds: int) -> float:
+    """Return the confidence of intervals after so many seeds: 1 − 2α/((k + 1)(k + 2)) at look k = seeds/8.
+
+    Example:
+        >>> [round(confidence_after(seeds), 4) for seeds in (8, 16, 24, 64)]
+        [0.9833, 0.9917, 0.995, 0.9989]
+    """
+    if seeds < GROUP or seeds % GROUP:
+        raise InputError(f"seeds = {seeds}: must be a multiple of {GROUP}, at least {GROUP}")
+    look = seeds // GROUP
+    return 1 - 2 * (1 - CONFIDENCE) / ((look + 1) * (look + 2))
+
+
+@dataclass(frozen=True)
+class Round:
+    """One experiment after a round of seeds."""
+
+    seeds: int
+    outcome: Outcome
+
+    @property
+    def id(self) -> str:
+        """The id of the experiment."""
+        return self.outcome.experiment.id
+
+    @property
+    def undecided(self) -> dict[str, str]:
+        """What each undecided claim needs, by its id; empty if it is something of its own."""
+        return {claim["id"]: claim["needs"] for claim in self.outcome.claims if claim["verdict"] == "undecided"}
+
+    @property
+    def needs_seeds(self) -> bool:
+        """Whether more seeds can decide any of its claims."""
+        return SEEDS in self.undecided.values()
+
+    def record(self) -> dict[str, Any]:
+        """Return the round for a program."""
+        return {"seeds": self.seeds, "confidence": confidence_after(self.seeds), "undecided": self.undecided}
+
+
+def until_decided(
+    editions: Iterable[Edition], store: lab.Store, *, most: int = MOST, workers: int = 2, quiet: bool = False
+) -> Iterator[list[Round]]:
+    """Run experiments with 8, 16, 24, … seeds until more seeds can decide no claim, or ``most`` is reached.
+
+    Yields each round: the experiments that were still open, judged on all seeds so far. Seeds in the store are not
+    trained again. The number of seeds in the editions' settings is not used.
+    """
+    if most < GROUP or most % GROUP:
+        raise InputError(f"most = {most}: must be a multiple of {GROUP}, at least {GROUP}")
+    waiting = list(editions)
+    for seeds in range(GROUP, most + 1, GROUP):
+        grown = [Edition(asked.experiment, asked.settings.replace(seeds=seeds)) for asked in waiting]
+        title = grown[0].experiment.id if len(grown) == 1 else "iclab"
+        cells = [cell for edition in grown for cell in edition.cells]
+        lab.run(cells, store, workers=workers, title=f"{title}, {seeds} seeds", quiet=quiet)
+        level = confidence_after(seeds)
+        pairs = zip(waiting, grown, strict=True)
+        found = [Round(seeds, edition.outcome(store, confidence=level, asked=asked)) for asked, edition in pairs]
+        yield found
+        waiting = [asked for asked, round_ in zip(waiting, found, strict=True) if round_.needs_seeds]
+        if not waiting:
+            return
