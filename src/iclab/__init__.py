@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     from iclab.models import Answer, Model
     from iclab.probes import Pruning
     from iclab.prompts import Examples, Mixture, Outliers, Patterns, Prompts
+    from iclab.study.predicting import Predicted, predict
 
 # Loaded on first use, so that `iclab --help` does not wait for torch.
 _HOMES = {
@@ -41,6 +42,7 @@ _HOMES = {
     "iclab.models": ("Answer", "Model"),
     "iclab.probes": ("Pruning",),
     "iclab.prompts": ("Examples", "Mixture", "Outliers", "Patterns", "Prompts"),
+    "iclab.study.predicting": ("Predicted", "predict"),
 }
 
 _ROOMS = ("prompts", "models", "engines", "probes", "theory", "lab", "study", "papers", "beyond", "report")
@@ -54,6 +56,7 @@ __all__ = [
     "Outliers",
     "OutsideTheoremWarning",
     "Patterns",
+    "Predicted",
     "Prompts",
     "Pruning",
     "Recipe",
@@ -61,6 +64,7 @@ __all__ = [
     "Switch",
     "__version__",
     "load",
+    "predict",
     "train",
 ]
 

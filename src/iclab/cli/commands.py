@@ -163,6 +163,17 @@ def train(options: argparse.Namespace) -> None:
         print_training(result)
 
 
+def predict(options: argparse.Namespace) -> None:
+    """Say what the theorems require and predict, without training."""
+    from iclab.cli.predicting import document, print_predictions, read_predictions
+
+    found = read_predictions(options)
+    if options.json:
+        _print_json(document(found))
+    else:
+        print_predictions(found)
+
+
 def bench(options: argparse.Namespace) -> None:
     """Time the engines."""
     from iclab.bench import bench
@@ -178,7 +189,7 @@ def bench(options: argparse.Namespace) -> None:
         print_bench(result)
 
 
-COMMANDS = {command.__name__: command for command in (experiments, run, reproduce, report, show, train, bench)}
+COMMANDS = {command.__name__: command for command in (experiments, run, reproduce, report, show, train, predict, bench)}
 
 
 # Shared by the commands.

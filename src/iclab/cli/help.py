@@ -16,6 +16,8 @@ examples:
   iclab report                        write one page about everything in the store
   iclab train --model mamba --tasks ring:3 --outlier-fraction 0.6 \\
               --test-outlier-fraction 0.7 --test-outlier-labels flip
+  iclab predict --model mamba --tasks ring:1 --outlier-fraction 0.6
+                                      show which conditions of the theorems hold there, without training
 
 Finished work is kept in a store (--store, else $ICLAB_STORE, else results/store) and never computed twice.
 After Ctrl-C, run the same command again to continue."""
@@ -77,6 +79,22 @@ A TOML file can say the same and more; --set accepts any of its keys:
   [test.flipped]                    # the training prompts, with these changes
   tasks = "all"
   outliers = {fraction = 0.7, scale = 6.0, labels = "flip", patterns = "paper"}"""
+
+PREDICT = """\
+examples:
+  iclab predict --model mamba --relevant 6 --outlier-fraction 0.6
+  iclab predict --model mamba --tasks ring:1 --outlier-fraction 0.6 \\
+                --test-outlier-fraction 0.8 --test-outlier-scale 6 --test-outlier-patterns paper
+  iclab predict --model linear --step-size 0.05 --outlier-fraction 0.2 --test-outlier-fraction 0.4
+  iclab predict --model softmax-mlp --irrelevant 24 --outlier-pattern-count 0 --tasks ring:1 \\
+                --label-dimension 30 --relevant-fraction 0.8 --set model.options.neurons=800
+  iclab predict my_training.toml --epsilon 0.1 --json
+
+Nothing is trained. Each condition of each theorem (papers M, T and S) is shown with its left side, its right side,
+and the slack, the factor by which it is met (above 1) or missed (below 1). The papers state many conditions up to a
+constant; the one taken, mostly 1, stands behind the formula. Conditions are sufficient: where one is not met, the
+theorem is silent, and the model may still work. Then come the predicted steps, by the theorem and by iclab's mean
+field, the fraction of outliers that is tolerated, the test strength that is needed, and the tasks that will fail."""
 
 BENCH = """\
 examples:

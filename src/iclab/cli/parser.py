@@ -9,7 +9,8 @@ from collections.abc import Callable
 from iclab._version import __version__
 from iclab.cli import help as texts
 
-# Flags of `iclab train`, with the keys they set and their help. Those of prompts exist for tests too (--test-…).
+# Flags of `iclab train` and `iclab predict`, with the keys they set and their help. Those of prompts exist for tests
+# too (--test-…).
 PROMPT_FLAGS = {
     "dimension": ("patterns.dimension", "d, the length of an input"),
     "relevant": ("patterns.relevant", "M1, the number of relevant patterns"),
@@ -76,7 +77,7 @@ def parser() -> argparse.ArgumentParser:
         command.add_argument("--json", action="store_true", help="print one JSON document on standard output")
         return command
 
-    for add_command in (_experiments, _run, _reproduce, _report, _show, _train, _bench):
+    for add_command in (_experiments, _run, _reproduce, _report, _show, _train, _predict, _bench):
         add_command(add)
     return whole
 
@@ -129,23 +130,23 @@ def _show(add: Add) -> None:
 
 def _train(add: Add) -> None:
     command = add("train", "train any model on any prompts, and measure it", texts.TRAIN)
-    command.add_argument("file", metavar="FILE", nargs="?", help="a TOML file; flags override it")
-    command.add_argument("--model", help="{models}, or your own as package.module:Class")
+    _add_description(command, "{models}, or your own as package.module:Class")
     command.add_argument("--seeds", metavar="N", type=int, help="number of training seeds (default: 8)")
-    for flag, (_, text) in (PROMPT_FLAGS | RECIPE_FLAGS).items():
-        command.add_argument(f"--{flag}", metavar="X", help=text)
-    for flag, (key, text) in PROMPT_FLAGS.items():
-        if not key.startswith(("patterns.", "label_")):  # tests share those with the training
-            command.add_argument(f"--test-{flag}", metavar="X", help=f"in tests: {text}")
     command.add_argument("--test-prompts", metavar="N", type=int, help="test prompts per seed (default: 10000)")
     command.add_argument("--dtype", help="float32 or float64")
     command.add_argument("--probe", action="append", help="what to measure; repeatable (default: error): {probes}")
-    command.add_argument("--set", metavar="KEY=VALUE", action="append", default=[], help="any key of the TOML file")
     command.add_argument("--save", metavar="FILE", help="write the weights to this file (safetensors)")
     _add_engine(command)
     _add_verbose(command)
     _add_store(command)
     _add_workers(command)
+
+
+def _predict(add: Add) -> None:
+    command = add("predict", "say which conditions of the theorems hold, and what they predict", texts.PREDICT)
+    _add_description(command, "mamba, linear, softmax-mlp, or a model of more layers")
+    text = "ε, the loss or error that a theorem promises (default: 0.01)"
+    command.add_argument("--epsilon", metavar="X", help=text)
 
 
 def _bench(add: Add) -> None:
@@ -154,6 +155,18 @@ def _bench(add: Add) -> None:
 
 
 # Options that several commands share.
+
+
+def _add_description(command: argparse.ArgumentParser, models: str) -> None:
+    """Add the flags that describe a training and its test."""
+    command.add_argument("file", metavar="FILE", nargs="?", help="a TOML file; flags override it")
+    command.add_argument("--model", help=models)
+    for flag, (_, text) in (PROMPT_FLAGS | RECIPE_FLAGS).items():
+        command.add_argument(f"--{flag}", metavar="X", help=text)
+    for flag, (key, text) in PROMPT_FLAGS.items():
+        if not key.startswith(("patterns.", "label_")):  # tests share those with the training
+            command.add_argument(f"--test-{flag}", metavar="X", help=f"in tests: {text}")
+    command.add_argument("--set", metavar="KEY=VALUE", action="append", default=[], help="any key of the TOML file")
 
 
 def _add_store(command: argparse.ArgumentParser) -> None:

@@ -14,12 +14,14 @@ if TYPE_CHECKING:
 _VERDICT_STYLE = {"holds": "green", "in direction": "cyan", "fails": "red", "undecided": "yellow", "not run": "dim"}
 
 
-def _console() -> Console:
+def new_console() -> Console:
+    """Return a console as wide as the terminal, or of 150 columns where there is none."""
     console = Console(highlight=False, markup=False)  # square brackets are intervals
     return console if console.is_terminal else Console(highlight=False, markup=False, width=150)
 
 
-def _table(*columns: str, title: str | None = None) -> Table:
+def new_table(*columns: str, title: str | None = None) -> Table:
+    """Return a table without lines."""
     table = Table(title=title, title_justify="left", box=None, pad_edge=False, header_style="bold")
     for column in columns:
         table.add_column(column)
@@ -28,8 +30,8 @@ def _table(*columns: str, title: str | None = None) -> Table:
 
 def print_experiment_list(listed: list[dict[str, Any]]) -> None:
     """Print one line per experiment."""
-    console = _console()
-    table = _table("id", "title", "claims")
+    console = new_console()
+    table = new_table("id", "title", "claims")
     for experiment in listed:
         table.add_row(experiment["id"], experiment["title"], str(len(experiment["claims"])))
     console.print(table)
@@ -39,16 +41,16 @@ def print_experiment_list(listed: list[dict[str, Any]]) -> None:
 
 def print_experiments(listed: list[dict[str, Any]]) -> None:
     """Print experiments with their claims and settings."""
-    console = _console()
+    console = new_console()
     for experiment in listed:
         console.print(Text(f"{experiment['id']}  {experiment['title']}", style="bold"))
         console.print(Text(experiment["paper"]))
-        claims = _table("claim", "tested as")
+        claims = new_table("claim", "tested as")
         for claim in experiment["claims"]:
             claims.add_row(claim["id"], claim["predicate"])
         console.print(claims)
         for disclosed, heading in ((True, "stated by the paper"), (False, "chosen by iclab")):
-            settings = _table(heading, "value", "where" if disclosed else "why")
+            settings = new_table(heading, "value", "where" if disclosed else "why")
             for setting in experiment["settings"]:
                 if setting["disclosed"] == disclosed:
                     settings.add_row(setting["name"], Text(str(setting["value"])), Text(setting["why"]))
@@ -61,9 +63,9 @@ def print_experiments(listed: list[dict[str, Any]]) -> None:
 
 def print_outcome(outcome: Outcome) -> None:
     """Print the table of an experiment, and what its numbers are."""
-    console = _console()
+    console = new_console()
     lines = outcome.table
-    table = _table(*lines[0], title=f"{outcome.experiment.id}: {outcome.experiment.title}")
+    table = new_table(*lines[0], title=f"{outcome.experiment.id}: {outcome.experiment.title}")
     previous = None
     for line in lines:
         first = next(iter(line.values()))
@@ -83,10 +85,10 @@ def print_verdicts(claims: list[dict[str, Any]]) -> None:
     """Print one line per claim."""
     from iclab.study.claims import in_figures
 
-    console = _console()
+    console = new_console()
     levels = {claim["confidence"] for claim in claims}
     heading = f"{100 * levels.pop():.4g} % interval" if len(levels) == 1 else "interval"
-    table = _table("claim", "verdict", "measured", heading, "where", "tested as")
+    table = new_table("claim", "verdict", "measured", heading, "where", "tested as")
     for claim in claims:
         measured, interval = in_figures(claim)
         verdict = Text(claim["verdict"], style=_VERDICT_STYLE[claim["verdict"]])
@@ -97,7 +99,7 @@ def print_verdicts(claims: list[dict[str, Any]]) -> None:
 
 def print_training(result: dict[str, Any]) -> None:
     """Print what `iclab train` measured."""
-    console = _console()
+    console = new_console()
     console.print(f"{result['model']}, {result['seeds']} seeds, {result['seconds']:.1f} s")
     for entry in result["measurements"]:
         if "error" in entry:  # one per seed, and here its mean
@@ -126,7 +128,7 @@ def _over_seeds(rows: list[dict[str, Any]], column: str) -> str:
 
 
 def _attention(rows: list[dict[str, Any]]) -> Table:
-    table = _table("layer", "on examples with the query's pattern", "on the others")
+    table = new_table("layer", "on examples with the query's pattern", "on the others")
     for layer, here in _by_layer(rows):
         table.add_row(str(layer), _over_seeds(here, "same"), _over_seeds(here, "other"))
     return table
@@ -134,7 +136,7 @@ def _attention(rows: list[dict[str, Any]]) -> Table:
 
 def _gates(rows: list[dict[str, Any]]) -> Table:
     kinds = {"clean": "clean, this far away", "outlier": "outlier, this far away", "clean_rank": "n-th nearest clean"}
-    table = _table("layer", "n", *kinds.values())
+    table = new_table("layer", "n", *kinds.values())
     for layer, inside in _by_layer(rows):
         for place in sorted({row["place"] for row in inside}):
             here = [row for row in inside if row["place"] == place]
@@ -148,7 +150,7 @@ def _any_rows(rows: list[dict[str, Any]]) -> Table:
     known = [row for row in rows if not row["diverged"]]
     names = [name for name in (known[0] if known else {}) if name not in ("seed", "neuron", "diverged")]
     keys = [name for name in names if name == "sign" or isinstance(known[0][name], str)]
-    table = _table(*(name.replace("_", " ") for name in names))
+    table = new_table(*(name.replace("_", " ") for name in names))
     for group in dict.fromkeys(tuple(row[key] for key in keys) for row in known):
         here = [row for row in known if tuple(row[key] for key in keys) == group]
         table.add_row(*(str(here[0][name]) if name in keys else _over_seeds(here, name) for name in names))
@@ -162,15 +164,15 @@ def _by_layer(rows: list[dict[str, Any]]) -> list[tuple[int, list[dict[str, Any]
 
 def print_bench(result: dict[str, Any]) -> None:
     """Print what `iclab bench` measured."""
-    console = _console()
-    table = _table("what", "model", "seeds", "threads", "drawing prompts", "million prompts/s")
+    console = new_console()
+    table = new_table("what", "model", "seeds", "threads", "drawing prompts", "million prompts/s")
     for row in result["rows"]:
         drawing = "included" if row["drawing"] else "not included"
         rate = f"{row['prompts_per_second'] / 1e6:.3f}"
         table.add_row(row["name"], row["model"], str(row["seeds"]), str(row["threads"]), drawing, rate)
     console.print(table)
     console.print()
-    table = _table("reference engine", "how", "seeds", "processes", "threads each", "prompts/s")
+    table = new_table("reference engine", "how", "seeds", "processes", "threads each", "prompts/s")
     for row in result["stacked"]:
         rate, sizes = f"{row['prompts_per_second']:,.0f}", (row["seeds"], row["processes"], row["threads"])
         table.add_row(row["model"], row["name"], *map(str, sizes), rate)
@@ -179,7 +181,7 @@ def print_bench(result: dict[str, Any]) -> None:
     for name, ratio in result["ratios"].items():
         console.print(f"{name}: " + ("not measured" if ratio is None else f"{ratio:.1f} ×"))
     console.print()
-    table = _table("fused engine, growing", "from", "to", "time ×", "exponent (1 linear, 0 flat)")
+    table = new_table("fused engine, growing", "from", "to", "time ×", "exponent (1 linear, 0 flat)")
     for name, axis in result["growth"].items():
         if axis.get("exponent") is not None:
             values, took = axis["values"], axis["seconds"]
@@ -190,7 +192,7 @@ def print_bench(result: dict[str, Any]) -> None:
     console.print(f"peak memory {low} at {memory['steps'][0]} steps, {high} at {memory['steps'][1]}")
     console.print()
     columns = result["nanoseconds_per_prompt"]
-    table = _table("nanoseconds per prompt, one thread", *columns)
+    table = new_table("nanoseconds per prompt, one thread", *columns)
     for stage in next(iter(columns.values())):
         table.add_row(stage, *(f"{column[stage]:.0f}" for column in columns.values()))
     console.print(table)

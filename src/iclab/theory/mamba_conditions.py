@@ -59,12 +59,6 @@ def _train_scale(s: MambaSetting) -> Sides:
     return Sides(s.train_irrelevant_scale, 0.5)
 
 
-@MAMBA.add("M-setting", "K'", "K' > 1", ">")
-def _test_scale(s: MambaSetting) -> Sides:
-    """(7): κ' ~ U(−K', K') in tests."""
-    return Sides(s.test_irrelevant_scale, 1, "as printed in (7); a smaller K' makes prompts easier, not harder")
-
-
 @MAMBA.add("M-setting", "Definitions 1, 2", "departures from Definitions 1 and 2 and Algorithm 1 ≤ 0", "≤")
 def _departures(s: MambaSetting) -> Sides:
     """Definitions 1 and 2, Algorithm 1."""
@@ -212,6 +206,13 @@ def _linear_steps(s: MambaSetting) -> Sides:
 
 
 # Theorems 2 and 4: tests.
+
+
+@MAMBA.add("M-thm2", "(7)", "K' > 1", ">")
+@MAMBA.add("M-thm4", "(7)", "K' > 1", ">")
+def _test_scale(s: MambaSetting) -> Sides:
+    """(7): κ' ~ U(−K', K') in tests."""
+    return Sides(s.test_irrelevant_scale, 1, "as printed; a smaller K' makes prompts easier, not harder")
 
 
 @MAMBA.add("M-thm2", "(a)", "L = min Σ λ_i > 0", ">")

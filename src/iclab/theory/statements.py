@@ -58,7 +58,7 @@ PAPER_M = (
         "One layer, orthogonal patterns, prompts of Definitions 1 and 2, SGD",
         "setting",
         "(1)–(7)",
-        _all("M-setting", "layers", "δ", "η", "M1 + M2", "β", "K", "K'", "Definitions 1, 2"),
+        _all("M-setting", "layers", "δ", "η", "M1 + M2", "β", "K", "Definitions 1, 2"),
     ),
     Statement(
         "M-cond1",
@@ -105,7 +105,7 @@ PAPER_M = (
         (
             *_TRAINED,
             "M-thm1 (iv)",
-            *_all("M-thm2", "(a)", "(b) printed", "(b) restored", "(b) upper", "(c)", "(d) lower", "(d) upper"),
+            *_all("M-thm2", "(7)", "(a)", "(b) printed", "(b) restored", "(b) upper", "(c)", "(d) lower", "(d) upper"),
         ),
         "error rate over all tasks ≤ ε, whatever the labels of outliers",
     ),
@@ -124,7 +124,7 @@ PAPER_M = (
         "α < 1/2 suffices for the linear Transformer, with l_ts growing like (1/2 − α)⁻² α",
         "theorem",
         "(15)",
-        (*_TRAINED_LINEAR, "M-thm3 (iv)", *_all("M-thm4", "(a)", "(b)", "(c)", "(d)")),
+        (*_TRAINED_LINEAR, "M-thm3 (iv)", *_all("M-thm4", "(7)", "(a)", "(b)", "(c)", "(d)")),
         "error rate over all tasks ≤ ε if α < 1/2 and l_ts ≳ max{(1 − α)⁻¹, (1/2 − α)⁻² α} log M1",
     ),
     Statement(
