@@ -6,6 +6,7 @@ import contextlib
 import importlib
 import io
 import json
+import os
 import signal
 import sys
 import textwrap
@@ -18,6 +19,11 @@ from typing import Any
 import pytest
 
 from iclab.cli import main
+
+
+def pytest_configure() -> None:
+    """Give every test process one thread, before it imports torch: pytest-xdist has a process per core already."""
+    os.environ.setdefault("OMP_NUM_THREADS", "1")
 
 
 @dataclass(frozen=True)
