@@ -1,6 +1,9 @@
-"""A store with two experiments in their quick edition, and the report of it."""
+"""A store with two experiments in their quick edition, and the report of it: made once, for all test processes."""
+
+import pickle
 
 import pytest
+from filelock import FileLock
 
 from iclab.catalog import find
 from iclab.lab import Store, run
@@ -8,16 +11,31 @@ from iclab.report import write
 
 
 @pytest.fixture(scope="session")
-def quick_store(tmp_path_factory):
-    store = Store(tmp_path_factory.mktemp("report") / "store")
-    for id_ in ("M-fig2", "inside"):
-        experiment = find(id_)
-        conditions = experiment.conditions(experiment.settings().quick())
-        run([condition.cell for condition in conditions], store, workers=2, quiet=True)
+def shared_folder(tmp_path_factory, request):
+    """A folder that pytest-xdist's processes have in common, locked while one of them fills it."""
+    base = tmp_path_factory.getbasetemp()
+    folder = (base.parent if hasattr(request.config, "workerinput") else base) / "report"
+    folder.mkdir(exist_ok=True)
+    return folder
+
+
+@pytest.fixture(scope="session")
+def quick_store(shared_folder):
+    """Tests must not write into it."""
+    store = Store(shared_folder / "store")
+    with FileLock(shared_folder / "store.lock"):
+        for id_ in ("M-fig2", "inside"):  # the process that comes second finds everything there
+            experiment = find(id_)
+            conditions = experiment.conditions(experiment.settings().quick())
+            run([condition.cell for condition in conditions], store, workers=1, quiet=True)
     return store
 
 
 @pytest.fixture(scope="session")
-def report(quick_store, tmp_path_factory):
+def report(quick_store, shared_folder):
     """The page and its content. Tests must not write beside it."""
-    return write(quick_store, tmp_path_factory.mktemp("page") / "out")
+    kept = shared_folder / "content.pickle"
+    with FileLock(shared_folder / "report.lock"):
+        if not kept.exists():
+            kept.write_bytes(pickle.dumps(write(quick_store, shared_folder / "out")))
+    return pickle.loads(kept.read_bytes())
