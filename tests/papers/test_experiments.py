@@ -8,15 +8,15 @@ from iclab.catalog import experiments, find
 from iclab.lab import Store, run
 from iclab.study.edition import Edition
 
-TINY = {"steps": 4, "batch_size": 4, "test_prompts": 20, "seeds": 2}
+TINY = {"steps": 4, "batch_size": 4, "test_prompts": 6, "seeds": 2}
 SMALLER = {"neurons": 8, "gpt2_steps": 2, "gpt2_hidden": 8}
-TINY_FIG2 = {"batch_size": 4, "outlier_fractions": (0.0, 0.55, 0.8), "label_rules": ("flip",)}
+TINY_FIG2 = {"steps": 4, "batch_size": 4, "outlier_fractions": (0.0, 0.55, 0.8), "label_rules": ("flip",)}
 
 
 def tiny(id_):
     quick = find(id_).settings().quick()
     if id_ == "sensitivity":
-        return quick.replace(seeds=2, test_prompts=20, of=("M-fig2",), less={"M-fig2": TINY_FIG2})
+        return quick.replace(seeds=2, test_prompts=6, of=("M-fig2",), less={"M-fig2": TINY_FIG2})
     kept = {"watched": 2 if isinstance(quick.watched, int) else quick.watched[:2]} if hasattr(quick, "watched") else {}
     return quick.replace(**TINY, **kept, **{name: value for name, value in SMALLER.items() if hasattr(quick, name)})
 

@@ -32,7 +32,7 @@ def test_a_short_training_shows_what_the_table_is_about(store):
             test_prompts=300,
         )
     )
-    run([condition.cell for condition in table.conditions(settings)], store, workers=2, quiet=True)
+    run([condition.cell for condition in table.conditions(settings)], store, workers=1, quiet=True)
     rows = Edition(table, settings).rows(store)
 
     def accuracy(model, placement, column="as chosen", stage="trained"):
