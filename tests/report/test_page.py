@@ -18,7 +18,7 @@ from iclab.report.content import collect, with_settings
 from iclab.report.drawing import page_data
 from iclab.report.page import render
 from iclab.report.page.sparkline import spark
-from iclab.study.claims import in_figures, number
+from iclab.study.claims import COUNTED, in_figures, number
 from iclab.study.edition import Edition, best
 from iclab.study.files import latex
 from iclab.theory.statements import STATEMENTS
@@ -75,6 +75,24 @@ def test_every_claim_stands_on_the_board_once(report):
     assert [claim["letter"] for claim in content.board] == sorted(
         (claim["letter"] for claim in content.board), key=["M", "T", "S", ""].index
     )
+
+
+def test_the_page_says_how_many_verdicts_may_be_wrong_by_chance(report, tmp_path):
+    page, content = report
+    bound = content.wrong_by_chance
+    assert 0 < bound.holds < bound.fails < bound.judged
+    assert bound.decided == sum(content.counted(ours=ours)[v] for ours in (True, False) for v in ("holds", "fails"))
+    text = page.read_text(encoding="utf-8")
+    assert f"at most {bound.holds:.1f} wrong “holds” are expected" in text
+    assert "No claim has been judged yet." in render(collect(Store(tmp_path / "none")))
+
+
+def test_every_verdict_can_be_filtered_and_has_a_number(report):
+    page, _ = report
+    text = page.read_text(encoding="utf-8")
+    for verdict, counted in COUNTED.items():
+        assert f"<option>{verdict}</option>" in text
+        assert re.search(rf'class="{verdict.replace(" ", "-")}"><b>\d+</b> {counted}<', text)
 
 
 def test_a_plan_goes_when_its_experiment_is_there(monkeypatch, tmp_path):
