@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Iterable
 from dataclasses import asdict, dataclass
 from functools import cached_property
@@ -114,7 +115,7 @@ class Predicted:
 def setting_of(training: Training, test: Prompts | None = None, epsilon: float = EPSILON) -> Setting:
     """Return a training and its test as the numbers that theorems speak about; refuse models that none is about."""
     label = training.model.label
-    if label not in COVERED:
+    if label not in COVERED or not isinstance(training.model.name, str):  # a user's class may have any name
         raise InputError(f"model = {label}: no theorem of the papers is about it; choose one of {', '.join(COVERED)}")
     tested = test or training.prompts
     reason = training.prompts.fits(tested)
@@ -224,19 +225,19 @@ def _outlier_departures(prompts: Prompts, test: Prompts) -> list[str]:
 
 
 def settings_of(listed: Iterable[Condition], epsilon: float = EPSILON) -> tuple[Setting, ...]:
-    """Return every different setting among the measurements of an experiment; models without a theorem are left out.
+    """Return every different setting among the measurements of an experiment, without those that no theorem is about.
 
-    A training without a clean example, p_a = 1, has no theorem either.
+    These are other models, and numbers that a theorem excludes from the start, such as p_a = 1.
     """
     found: dict[Setting, None] = {}
     seen: set[tuple[str, str]] = set()
     for condition in listed:
         training, test = condition.cell.training.training, condition.cell.prompts
         key = (training.digest(), test.digest())
-        bare = isinstance(training.model.name, str) and training.prompts.outliers.fraction < 1
-        if bare and training.model.label in COVERED and key not in seen:
-            found[setting_of(training, test, epsilon)] = None
-        seen.add(key)
+        if key not in seen:
+            seen.add(key)
+            with contextlib.suppress(InputError):
+                found[setting_of(training, test, epsilon)] = None
     return tuple(found)
 
 
