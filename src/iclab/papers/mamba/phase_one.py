@@ -69,6 +69,6 @@ def sweep_conditions(settings: PhaseOneSettings, name: Sweep) -> list[Condition]
     return found
 
 
-def fallen(rows: list[Row], kind: str, name: str, value: float, **more: Any) -> BySeed:
+def fallen(rows: list[Row], kind: str, name: str, value: float | None, **more: Any) -> BySeed:
     """Return −wᵀv̂ (``outlier``) or −wᵀe (``relevant``), positive if the gate closes."""
     return scaled(gate_entry(rows, kind, sweep=name, value=value, **more), -1.0)

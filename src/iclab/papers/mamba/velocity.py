@@ -178,7 +178,7 @@ def _kept(rows: list[Row]) -> list[int]:
 
 def _at(rows: list[Row], kind: str, step: int) -> BySeed:
     own = [row for row in rows if row["sweep"] == "course"]
-    return fallen(own, kind, "course", None, step=step)  # type: ignore[arg-type]
+    return fallen(own, kind, "course", None, step=step)
 
 
 def _course(rows: list[Row], settings: VelocitySettings) -> Iterator[tuple[str, BySeed]]:
