@@ -108,17 +108,21 @@ class TaskGraph:
 
     def fit(self, kernel: Matrix) -> KernelFit:
         """Find the τ whose exp(2τL) is closest to a measured W_BᵀW_C/δ², (M1, M1), by least squares."""
-        from scipy.optimize import minimize_scalar  # slow to import
+        values, vectors = self._modes
+        along = ((vectors.T @ kernel) * vectors.T).sum(1)  # vᵀ K v of every mode
 
-        def left(time: float) -> float:
-            return float(((kernel - self.kernel(time)) ** 2).sum())
+        def left(times: NDArray[np.float64]) -> NDArray[np.float64]:
+            """Return Σ (K − exp(2τL))² over entries, by its modes."""
+            grown = np.exp(2 * times[:, None] * values)
+            return np.asarray((kernel**2).sum() - 2 * grown @ along + (grown**2).sum(1))
 
-        longest = np.log(1 + np.abs(kernel).sum()) / (2 * float(self._modes[0].max()))
-        grid = np.linspace(0.0, longest, 201)
-        best = int(np.argmin([left(time) for time in grid]))
-        ends = grid[max(best - 1, 0)], grid[min(best + 1, len(grid) - 1)]
-        time = float(minimize_scalar(left, bounds=ends, method="bounded", options={"xatol": 1e-10}).x)
-        return KernelFit(time, 1 - left(time) / float(((kernel - kernel.mean()) ** 2).sum()))
+        low, high = 0.0, np.log(1 + np.abs(kernel).sum()) / (2 * float(values.max()))
+        while high - low > 1e-9 * (1 + high):
+            grid = np.linspace(low, high, 65)
+            best = int(np.argmin(left(grid)))
+            low, high = float(grid[max(best - 1, 0)]), float(grid[min(best + 1, 64)])
+        rest = float(((kernel - self.kernel(low)) ** 2).sum())
+        return KernelFit(low, 1 - rest / float(((kernel - kernel.mean()) ** 2).sum()))
 
     def time_of(self, kernel: Matrix) -> float:
         """Return the τ of a kernel W_BᵀW_C/δ² of the form (A) from its trace alone: tr exp(2τL) grows with τ.
@@ -144,3 +148,14 @@ def mean_by_distance(graph: TaskGraph, kernel: Matrix) -> dict[int, float]:
     """Return the mean entry of a kernel (M1, M1) by graph distance; patterns without a path have distance −1."""
     distances = graph.distances
     return {int(d): float(kernel[distances == d].mean()) for d in np.unique(distances)}
+
+
+def graph_time(
+    steps: float, *, relevant: int, step_size: float, pattern_norm: float, outlier_fraction: float, gate_sum: float
+) -> float:
+    """Return τ(t) = η β² (1 − p_a) g t / (2 M1) of (A), g = E Σ_i G_i: ½ (1 − 2^−l) for Mamba with w = 0, l for linear.
+
+    >>> round(graph_time(21, relevant=6, step_size=0.05, pattern_norm=3, outlier_fraction=0.3, gate_sum=0.5), 3)
+    0.276
+    """
+    return step_size * pattern_norm**2 * (1 - outlier_fraction) * gate_sum * steps / (2 * relevant)

@@ -8,6 +8,7 @@ from iclab.study.charts.figure import Chart, Figure, draw
 from iclab.study.charts.look import (
     DASH_DOT,
     DASHED,
+    DIVERGING,
     DOTTED,
     FAINT,
     INK,
@@ -16,6 +17,7 @@ from iclab.study.charts.look import (
     SPARE,
     VERDICTS,
     Series,
+    Shading,
     reference,
     shaded,
     shades,
@@ -26,6 +28,7 @@ from iclab.study.charts.panel import Axis, Panel
 __all__ = [
     "DASHED",
     "DASH_DOT",
+    "DIVERGING",
     "DOTTED",
     "FAINT",
     "INK",
@@ -38,6 +41,7 @@ __all__ = [
     "Figure",
     "Panel",
     "Series",
+    "Shading",
     "colour_of",
     "draw",
     "full_name_of",

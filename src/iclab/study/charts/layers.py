@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from iclab.study.charts.look import PAPER, Series
+from iclab.study.charts.look import INK, PAPER, Series, Shading
 
 Layer = dict[str, Any]
 Channel = dict[str, Any]
@@ -86,6 +86,21 @@ def cells(records: Records, looks: Looks, x: Channel, y: Channel) -> list[Layer]
     return [
         _layer(records, {"type": "rect"}, place | {"color": looks.by("colour")}),
         _layer([r for r in records if r["mark"]], sign, place | {"text": {"field": "mark"}}),
+    ]
+
+
+def tiles(records: Records, shading: Shading, x: Channel, y: Channel) -> list[Layer]:
+    """Cells of a map of numbers, each with its number where it was given one."""
+    if not records:
+        return []
+    tips = [_tip("y", y["title"] or "y"), _tip("x", x["title"] or "x"), _tip("value", "value", number=True)]
+    colour = {"field": "value", "type": "quantitative", "legend": None, "scale": shading.scale()}
+    place: dict[str, Any] = {"x": x, "y": y, "tooltip": tips}
+    ink = {"condition": {"test": shading.dark_test(), "value": PAPER}, "value": INK}
+    text = {"type": "text", "fontSize": 9.5}
+    return [
+        _layer(records, {"type": "rect"}, place | {"color": colour}, hides=False),
+        _layer([r for r in records if r["text"]], text, place | {"text": {"field": "text"}, "color": ink}, hides=False),
     ]
 
 

@@ -77,6 +77,47 @@ def reference(name: str, dash: tuple[float, ...] = DASHED, colour: str = INK, **
     return Series(name, colour, **look | changes)
 
 
+@dataclass(frozen=True)
+class Shading:
+    """Which colour a number has in a map of numbers."""
+
+    colours: tuple[str, ...]
+    """From the lowest number to the highest."""
+    domain: tuple[float, ...]
+    """The numbers of these colours."""
+    scale_type: str = "linear"
+    linear_to: float = 1.0
+    """Up to where a symlog scale is about linear."""
+
+    def scale(self) -> dict[str, Any]:
+        """Return Vega-Lite's scale."""
+        more = {"constant": self.linear_to} if self.scale_type == "symlog" else {}
+        return {"type": self.scale_type, "domain": list(self.domain), "range": list(self.colours), "clamp": True} | more
+
+    def spanning(self, top: float) -> Shading:
+        """Return the same colours for numbers up to ``top``, and down to its negative if this shading goes below 0."""
+        largest = max(map(abs, self.domain))
+        return replace(self, domain=tuple(top * value / largest for value in self.domain))
+
+    def dark_test(self) -> str:
+        """Return Vega's test for numbers whose colour is too dark for dark text: those near dark ends."""
+        low, high, middle = self.domain[0], self.domain[-1], self.domain[len(self.domain) // 2]
+        tests = []
+        if _dark(self.colours[0]):
+            tests.append(f"datum.value < {middle + 0.75 * (low - middle)}")
+        if _dark(self.colours[-1]):
+            tests.append(f"datum.value > {middle + 0.75 * (high - middle)}")
+        return " || ".join(tests) or "false"
+
+
+def _dark(colour: str) -> bool:
+    red, green, blue = (int(colour[i : i + 2], 16) for i in (1, 3, 5))
+    return 0.3 * red + 0.59 * green + 0.11 * blue < 140
+
+
+DIVERGING = Shading(("#D55E00", "#F7F7F7", "#0072B2"), (-1.0, 0.0, 1.0))
+"""Orange below 0, blue above."""
+
 PRINTED = Series("the paper", INK, mark="diamond", line=False, hollow=True, size=60.0)
 """The paper's own numbers."""
 

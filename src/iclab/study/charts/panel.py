@@ -10,7 +10,7 @@ from itertools import pairwise
 from typing import Any, Literal
 
 from iclab.study.charts import layers
-from iclab.study.charts.look import FAINT, INK, Series
+from iclab.study.charts.look import DIVERGING, FAINT, INK, Series, Shading
 
 BySeed = Mapping[int, float | None]
 """One number per seed, None where it diverged."""
@@ -76,8 +76,17 @@ class Panel:
         ['Mamba']
     """
 
-    def __init__(self, title: str = "", *, x: Axis, y: Axis, height: int = 220, behind: Panel | None = None) -> None:
-        self.title, self.x, self.y, self.height = title, x, y, height
+    def __init__(
+        self,
+        title: str = "",
+        *,
+        x: Axis,
+        y: Axis,
+        height: int = 220,
+        behind: Panel | None = None,
+        shading: Shading = DIVERGING,
+    ) -> None:
+        self.title, self.x, self.y, self.height, self.shading = title, x, y, height, shading
         self.behind = behind
         """Another panel in the same place, drawn first, with a vertical axis of its own on the right."""
         self._series: dict[str, Series] = {}
@@ -87,6 +96,7 @@ class Panel:
         self._bars: list[Record] = []
         self._ranges: list[Record] = []
         self._cells: list[Record] = []
+        self._tiles: list[Record] = []
         self._rules: list[Record] = []
         self._notes: list[Record] = []
         self._curves = 0
@@ -164,6 +174,10 @@ class Panel:
         self._know(series)
         self._cells.append({"series": series.name, "x": x, "y": y, "mark": mark})
 
+    def tile(self, x: str, y: str, value: float, text: str = "") -> None:
+        """Fill one cell of a map of numbers, whose axes have names; ``shading`` says which colour a number has."""
+        self._tiles.append({"x": x, "y": y, "value": value, "text": text})
+
     def rule(
         self, *, x: float | None = None, y: float | None = None, dash: Sequence[float] = (), ink: str = FAINT
     ) -> None:
@@ -211,6 +225,7 @@ class Panel:
             *layers.rules(self._rules, x, y),
             *layers.bars(self._bars, looks, x, y),
             *layers.cells(self._cells, looks, x, y),
+            *layers.tiles(self._tiles, self.shading, x, y),
             *layers.bands(self._bands, looks, x, y),
             *layers.lines(self._lines, looks, x, y),
             *layers.ranges(self._ranges, looks, x, y),
