@@ -84,7 +84,7 @@ REFUSED: dict[str, tuple[tuple[object, ...], tuple[str, ...]]] = {
     ),
     "step size of 0": ((*LINEAR, "--step-size", 0), ("step_size = 0", "greater than 0")),
     "unknown dtype": ((*LINEAR, "--dtype", "float16"), ("dtype = 'float16'", "'float32' or 'float64'")),
-    "unknown probe": ((*LINEAR, "--probe", "logits"), ("probe = 'logits'", "error, attention, gates, tokens, vote")),
+    "unknown probe": ((*LINEAR, "--probe", "errors"), ("probe = 'errors'", "one of error, worst, worst-placement")),
     "unknown tasks": ((*LINEAR, "--tasks", "some"), ("tasks = 'some'", "'all', 'ring:U'")),
     "tasks that name a missing pattern": ((*LINEAR, "--tasks", "0-1,5-6"), ("tasks = 5-6", "0 to 5")),
     "a task of one pattern": ((*LINEAR, "--tasks", "2-2"), ("tasks = 2-2", "two different")),

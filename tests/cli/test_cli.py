@@ -100,7 +100,7 @@ def test_rows_are_those_that_were_asked_for(figure_run: Any):
     expected = [
         (model, rule, fraction, seed)
         for model in ("mamba", "linear")
-        for rule in ("flip", "target", "random")
+        for rule in ("flip", "target", "random", "worst")
         for fraction in (0.0, 0.6)
         for seed in (0, 1)
     ]
@@ -113,7 +113,7 @@ def test_rows_are_those_that_were_asked_for(figure_run: Any):
 
 def test_claims_are_judged(figure_run: Any):
     claims = {claim["id"]: claim for claim in figure_run.said.json["claims"]}
-    assert len(claims) == 12
+    assert len(claims) == 16
     for claim in claims.values():
         assert claim["verdict"] in ("holds", "fails", "undecided", "not run")
         assert claim["paper"]
@@ -138,7 +138,7 @@ def test_figure_rows_and_verdicts_are_written(figure_run: Any):
 
 
 def test_progress_is_on_standard_error(figure_run: Any):
-    assert figure_run.said.err.splitlines()[-1].startswith("M-fig2: 14 of 14 cells in ")
+    assert figure_run.said.err.splitlines()[-1].startswith("M-fig2: 18 of 18 cells in ")
 
 
 @pytest.mark.parametrize("command", ["run", "show"])

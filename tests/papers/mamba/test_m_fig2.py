@@ -23,7 +23,7 @@ def store(tmp_path_factory):
 
 
 def rows_of(settings, store):
-    run([condition.cell for condition in FIGURE.conditions(settings)], store, workers=2, quiet=True)
+    run([condition.cell for condition in FIGURE.conditions(settings)], store, workers=1, quiet=True)
     return Edition(FIGURE, settings).rows(store)
 
 
@@ -45,6 +45,30 @@ def test_mamba_survives_what_the_linear_transformer_does_not(store):
     assert mean(rows, "linear", "random", 0.8) == pytest.approx(0.21, abs=0.03)
     assert mean(rows, "mamba", "flip", 0.8) == pytest.approx(floor(SMALL, "flip", 0.8), abs=0.005)
     assert mean(rows, "mamba", "random", 0.8) == pytest.approx(floor(SMALL, "random", 0.8), abs=0.004)
+    assert mean(rows, "mamba", "worst", 0.8) == pytest.approx(floor(SMALL, "worst", 0.8), abs=0.005)
+    assert mean(rows, "linear", "worst", 0.6) == pytest.approx(0.806, abs=0.015)
+    for row in rows:  # on the same prompts, worst labels are at least as bad as any rule
+        if row["outlier_labels"] != "worst":
+            same = {name: row[name] for name in ("model", "outlier_fraction", "seed")}
+            (worst,) = (other for other in rows if other.items() >= (same | {"outlier_labels": "worst"}).items())
+            assert worst["error"] >= row["error"]
+
+
+def test_only_models_of_one_layer_have_worst_labels():
+    settings = SMALL.replace(models=("mamba", "softmax"), yardsticks=False)
+    rules = {
+        model: {c.columns["outlier_labels"] for c in FIGURE.conditions(settings) if c.columns["model"] == model}
+        for model in settings.models
+    }
+    assert rules == {"mamba": {"flip", "target", "random", "worst"}, "softmax": {"flip", "target", "random"}}
+    with pytest.raises(ValueError, match="probe = worst: model softmax"):
+        FIGURE.conditions(settings.replace(label_rules=("worst",)))
+
+
+def test_claims_about_worst_labels_are_iclabs_own():
+    ours = {claim.id for claim in FIGURE.claims(SMALL) if claim.ours}
+    assert {f"M-fig2.{name}.worst" for name in ("mamba-small", "mamba-excess", "linear-large", "gap")} < ours
+    assert {id_.rpartition(".")[2] for id_ in ours if "excess" not in id_} == {"worst"}
 
 
 def test_exact_counts_leave_always_something_to_go_by(store):

@@ -1,4 +1,8 @@
-"""M-fig2: error of Mamba and the linear Transformer against the fraction of outliers, for three label rules."""
+"""M-fig2: error of Mamba and the linear Transformer against the fraction of outliers, for three label rules.
+
+A fourth rule is iclab's: the exact worst labels of every prompt (`iclab.probes.worst`), because the paper's theorems
+allow any labels.
+"""
 
 from __future__ import annotations
 
@@ -9,7 +13,7 @@ from pydantic import Field
 
 from iclab.engines import Training
 from iclab.papers.mamba.settings import MambaPaper
-from iclab.probes import Interval, Row
+from iclab.probes import Interval, Row, measuring_obstacle
 from iclab.study.charts import (
     DASH_DOT,
     DASHED,
@@ -30,7 +34,7 @@ from iclab.study.rows import error_points, errors, listed, paired_points, propor
 from iclab.study.settings import Chosen, Disclosed
 from iclab.theory.outliers import all_outliers, linear_outlier_bound, mamba_outlier_bound
 
-Rule = Literal["flip", "target", "random"]
+Rule = Literal["flip", "target", "random", "worst"]
 Fraction = Annotated[float, Field(ge=0, le=1)]
 
 SMALL = 0.01
@@ -50,7 +54,18 @@ GUESSED = reference("only outliers, guessed: α^l / 2", DOTTED)
 CLAIMED = shaded(f"the paper: Mamba below {SMALL}", "#0072B2", 0.08)
 COVERED = Series("Theorem 2 covers α below this", "#0072B2", mark="triangle-up", line=False, size=60.0)
 NO_ERROR = Series("no error seen", FAINT, line=False, hollow=True)
-TITLES = {"flip": "A  labels flipped", "target": "B  one target label", "random": "C  random labels"}
+TITLES = {
+    "flip": "A  labels flipped",
+    "target": "B  one target label",
+    "random": "C  random labels",
+    "worst": "D  worst labels, exact",
+}
+DRAWN = {"worst": "flip"}
+"""The labels that prompts are drawn with, if not those of the rule: the probe ``worst`` finds its own."""
+PAPERS = ("flip", "target", "random")
+"""The rules of the paper's figure."""
+BELIEVING = ("flip", "worst")
+"""The rules under which a learner that trusts the labels is wrong if every example is an outlier."""
 ENOUGH = 2_000
 """Prompts per seed for reference measurements. No claim uses them."""
 
@@ -59,10 +74,11 @@ class FigureSettings(MambaPaper):
     """Settings of M-fig2: fractions, label rules and models."""
 
     train_outlier_fraction: Annotated[Fraction, Disclosed("p_a, M §4.1")] = 0.6
-    label_rules: Annotated[tuple[Rule, ...], Field(min_length=1), Disclosed("panels A, B, C, M §4.1")] = (
+    label_rules: Annotated[tuple[Rule, ...], Field(min_length=1), Disclosed("panels A, B, C, M §4.1; D is iclab's")] = (
         "flip",
         "target",
         "random",
+        "worst",
     )
     models: Annotated[tuple[str, ...], Field(min_length=1), Disclosed("M §4.1; others may be added")] = (
         "mamba",
@@ -113,7 +129,8 @@ class OutlierFraction(Experiment[FigureSettings]):
         "Top: the error as the paper plots it. Bottom: the same on a logarithmic scale. Lines are means over seeds; "
         "bands span the lowest to the highest seed. Dashed: the share of prompts in which every example is an "
         "outlier; without the label rule, such prompts say nothing about their task. Thin: a plain vote of the "
-        "examples with the query's pattern, and Mamba before training, on the same prompts."
+        "examples with the query's pattern, and Mamba before training, on the same prompts. D is not in the paper: in "
+        "every prompt, outliers show the labels that make z·F smallest, of all 2^k, which the theorems allow."
     )
     theorems = ("M-thm2", "M-thm4")
     settings = FigureSettings
@@ -122,12 +139,16 @@ class OutlierFraction(Experiment[FigureSettings]):
         """Return one training per model and group of seeds, measured at every rule and fraction, and the references."""
         conditions: list[Condition] = []
 
-        def measure(name: str, training: Training, **measurement: Any) -> None:
+        def measure(name: str, training: Training, probe: str, count: int, at: int | None = None) -> None:
             for rule in settings.label_rules:
+                # Flipped labels are the worst for a vote, so that it needs no probe of its own.
+                here = "worst" if (rule, probe) == ("worst", "error") else probe
+                if len(settings.label_rules) > 1 and measuring_obstacle(training, here, None, count):
+                    continue  # the worst labels are known for models of one layer only
                 for fraction in settings.outlier_fractions:
-                    prompts = settings.test_prompts_with(labels=rule, **settings.amount(fraction))
-                    where = _where(name, rule, fraction)
-                    conditions.extend(in_groups(settings, where, training, prompts=prompts, **measurement))
+                    prompts = settings.test_prompts_with(labels=DRAWN.get(rule, rule), **settings.amount(fraction))
+                    measurement = {"prompts": prompts, "probe": here, "count": count, "at": at}
+                    conditions.extend(in_groups(settings, _where(name, rule, fraction), training, **measurement))
 
         few = min(settings.test_prompts, ENOUGH)
         for model in settings.models:
@@ -137,20 +158,21 @@ class OutlierFraction(Experiment[FigureSettings]):
                 recipe=settings.recipe(model),
                 engine=settings.engine,
             )
-            measure(training.model.label, training, probe="error", count=settings.test_prompts)
+            measure(training.model.label, training, "error", settings.test_prompts)
             if settings.yardsticks and model == settings.models[0]:
-                measure("plain vote", training, probe="vote", count=few)
+                measure("plain vote", training, "vote", few)
             if settings.yardsticks and model == "mamba":
-                measure("untrained mamba", training, probe="error", count=few, at=0)
+                measure("untrained mamba", training, "error", few, at=0)
         return conditions
 
     def claims(self, settings: FigureSettings) -> list[Claim]:
-        """Return four claims per label rule."""
+        """Return four claims per label rule; of the worst labels the paper's figure says nothing."""
         claims = []
         low, high = listed(settings.up_to_close), listed(settings.above_half)
         both = listed(f for f in settings.above_half if f <= CLOSE_TO)
         for rule in settings.label_rules:
-            share = "α^l" if rule == "flip" else "α^l / 2"
+            share = "α^l" if rule in BELIEVING else "α^l / 2"
+            ours = rule not in PAPERS
             claims += [
                 Claim(
                     f"M-fig2.mamba-small.{rule}",
@@ -158,6 +180,7 @@ class OutlierFraction(Experiment[FigureSettings]):
                     f"mean error < {SMALL} at α = {low}",
                     _below(settings, rule),
                     models=("mamba",),
+                    ours=ours,
                 ),
                 Claim(
                     f"M-fig2.mamba-excess.{rule}",
@@ -174,6 +197,7 @@ class OutlierFraction(Experiment[FigureSettings]):
                     f"mean error > {LARGE} at α = {high}",
                     _large(settings, rule),
                     models=("linear",),
+                    ours=ours,
                 ),
                 Claim(
                     f"M-fig2.gap.{rule}",
@@ -181,6 +205,7 @@ class OutlierFraction(Experiment[FigureSettings]):
                     f"linear − Mamba > {SMALL} on paired seeds at α = {both}",
                     _gap(settings, rule),
                     models=("mamba", "linear"),
+                    ours=ours,
                 ),
             ]
         return claims
@@ -207,13 +232,13 @@ class OutlierFraction(Experiment[FigureSettings]):
         """Draw one column per label rule: the error, and below it the same on a logarithmic scale."""
         rules = [rule for rule in settings.label_rules if any(row["outlier_labels"] == rule for row in rows)]
         panels = [_panel(rows, settings, rule, logarithmic) for logarithmic in (False, True) for rule in rules]
-        return Figure(panels, columns=len(rules), more=[NO_ERROR])
+        return Figure(panels, columns=len(rules), width=250 if len(rules) < 4 else 205, more=[NO_ERROR])
 
 
 def floor(settings: FigureSettings, rule: str, fraction: float) -> float:
     """Return the error of a learner that is right if any example is clean and trusts the labels if none is."""
     hopeless = all_outliers(fraction, settings.context_length, settings.counting == "exact")
-    return hopeless if rule == "flip" else hopeless / 2
+    return hopeless if rule in BELIEVING else hopeless / 2
 
 
 def _where(model: str, rule: str, fraction: float) -> dict[str, Any]:
@@ -283,7 +308,8 @@ def _panel(rows: list[Row], settings: FigureSettings, rule: Rule, logarithmic: b
         y=Axis("error, logarithmic", domain=(least, 1.5), scale="log") if logarithmic else Axis("error", domain=(0, 1)),
     )
     panel.rule(x=0.5, dash=DOTTED)
-    panel.band(CLAIMED, [0.0, CLOSE_TO], [least, least], [SMALL, SMALL])
+    if rule in PAPERS:
+        panel.band(CLAIMED, [0.0, CLOSE_TO], [least, least], [SMALL, SMALL])
     bound = mamba_outlier_bound(settings.train_outlier_fraction, settings.context_length, settings.context_length)
     panel.points(COVERED, [bound], [least if logarithmic else 0.0])
     if settings.counting == "bernoulli":  # exact counts always leave a clean example
