@@ -23,7 +23,18 @@ def test_its_examples_run(capsys, tmp_path, monkeypatch):
     for code in others:
         exec(compile(code, "README.md", "exec"), names)
     assert names["answer"].output.shape == (16, 5, 1)
+    predicted = names["predicted"]
+    assert [check.name for check in predicted.missed("M-thm2")] == ["(i)", "(7)", "(b) restored", "(c)"]
+    assert round(predicted.value("strength"), 2) == 6.67
+    assert round(predicted.value("epsilon"), 2) == 0.13
     assert (tmp_path / "mamba.safetensors").exists()
+
+
+def test_its_predictions_can_be_asked_for(cli):
+    commands = re.findall(r"^    iclab (predict .*?)(?: +#.*)?$", README.read_text(), re.MULTILINE)
+    assert len(commands) >= 3
+    for command in commands:
+        assert cli(*command.split()).code == 0, command
 
 
 def test_every_file_it_points_to_exists():

@@ -133,6 +133,7 @@ def test_towards_one_half_the_linear_model_needs_ever_longer_prompts():
     assert linear_length(0.4, 6) == pytest.approx(0.4 / 0.01 * math.log(6))
     assert linear_length(0.499, 6) / linear_length(0.49, 6) == pytest.approx(100 * 0.499 / 0.49)
     assert linear_length(0.5, 6) == linear_length(0.7, 6) == math.inf
+    assert [at(replace(LINEAR, test_outlier_fraction=a))["M-thm4 (c)"].holds for a in (0.499, 0.5)] == [True, False]
     lengths = [linear_length(alpha, 6) for alpha in np.linspace(0, 0.499, 50)]
     assert lengths == sorted(lengths)
 
