@@ -43,7 +43,9 @@ def test_one_setting_that_turns_a_claim_is_enough():
     assert found["measured"] >= 1
 
 
-@pytest.mark.parametrize(("usual", "turned"), [("holds", "fails"), ("fails", "holds")])
+@pytest.mark.parametrize(
+    ("usual", "turned"), [("holds", "fails"), ("fails", "holds"), ("holds", "in direction"), ("in direction", "fails")]
+)
 def test_exactly_one_claim_that_turns_either_way_fails_too(monkeypatch, usual, turned):
     monkeypatch.setattr(
         type(VARIANTS[0]),
