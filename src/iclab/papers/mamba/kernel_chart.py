@@ -15,7 +15,7 @@ Matrix = NDArray[np.float64]
 PREDICTED = reference("predicted", colour=FAINT)
 COMPLETE = "#D55E00"
 COLOURS = ("#0072B2", "#CC79A7", "#56B4E9", "#009E73", "#E69F00", "#000000")
-MARKS = ("circle", "diamond", "square", "triangle-up", "triangle-down")
+MARKS = ("circle", "diamond", "triangle-up", "triangle-down")
 
 
 def draw(rows: list[Row], settings: KernelSettings, active: float) -> Figure:

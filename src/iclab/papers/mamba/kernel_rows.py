@@ -24,8 +24,9 @@ def where(which: Which, what: str, model: str) -> dict[str, Any]:
 
 def select(rows: Iterable[Row], which: Which, what: str, model: str) -> list[Row]:
     """Return the rows of one measurement."""
-    columns = where(which, what, model)
-    return [row for row in rows if all(row[name] == value for name, value in columns.items())]
+    relevant, tasks = which
+    mine = [row for row in rows if row["what"] == what and row["relevant"] == relevant]
+    return [row for row in mine if row["tasks"] == tasks and row["model"] == model]
 
 
 def kernels(rows: list[Row], which: Which) -> dict[int, Matrix | None]:
