@@ -15,6 +15,10 @@ contents and their order, outliers keep theirs, and m[c][o] is the smallest z·h
 
     m[c][o] = min of: clean example c after m[c − 1][o],  outlier o after m[c][o − 1].
 
+Someone who may also reorder the outliers among themselves can do more harm; that is not measured. (If labels are given,
+swapping two neighbours lowers z·F if the one nearer to the query has the larger z y s. So the worst order has them by
+falling z y s. If a label changes σ too, labels and order cannot be chosen one after the other.)
+
 Both are exact, not bounds. The rule for the labels of outliers that the prompts come with does not matter, and for
 ``worst-placement`` neither does the rule for their places, except that it decides which examples were drawn.
 """
