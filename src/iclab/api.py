@@ -28,6 +28,7 @@ from iclab.lab.meter import Meter
 from iclab.lab.progress import ProgressPrinter
 from iclab.models import Answer, Model, combine
 from iclab.probes import Proportion, Pruning, Row, measure
+from iclab.probes.exact import EXACT, GRID, NODES, exact_obstacle, exact_rows
 from iclab.prompts import PromptBatch, Prompts
 
 
@@ -150,6 +151,41 @@ class Run:
         probe = "worst-placement" if placement else "worst" if labels else "error"
         rows = self.measure(probe, prompts, count=count, at=at)
         return Proportion.of([row.get("error") for row in rows], count)
+
+    def exact_error(
+        self,
+        prompts: Prompts | None = None,
+        *,
+        at: int | None = None,
+        grid: int = GRID,
+        nodes: int = NODES,
+        bracket: bool = False,
+    ) -> list[Row]:
+        """Return each seed's error rate and hinge loss without sampling, for models of one layer.
+
+        Args:
+            prompts: the test prompts, by default those of the training.
+            at: the step after which to measure; by default the last.
+            grid: how many values the model's state may take. More are slower and closer.
+            nodes: how many values κ may take.
+            bracket: add rigorous bounds of the error of the grid; about three times slower.
+
+        A row has ``error``, ``error_bound``, ``hinge`` and ``hinge_bound``. A bound is the change when the grid has
+        half as many points plus the change when κ has one value less. With ``bracket``, ``error_low`` … ``hinge_high``
+        are certain for the given values of κ. ``help(iclab.probes.exact)`` has the equations.
+        """
+        measured, step = prompts or self.training.prompts, self.training.recipe.steps if at is None else at
+        if obstacle := exact_obstacle(self.training, 1) or self.training.prompts.fits(measured):
+            raise InputError(obstacle)
+        lost = {s for s, d in zip(self.seeds, self.trained.diverged_at, strict=True) if 0 <= d <= step}
+        alive, rows = tuple(seed for seed in self.seeds if seed not in lost), {}
+        if alive:
+            trained, how = self.trained.select(alive), {"grid": grid, "nodes": nodes, "bracket": bracket}
+            threads = os.cpu_count() or 1
+            found = exact_rows(trained, weights(trained, at), measured, threads=threads, **how)  # type: ignore[arg-type]
+            rows = {row["seed"]: row | {"diverged": False} for row in found}
+        none: Row = dict.fromkeys(EXACT)
+        return [rows.get(seed, {"seed": seed} | none | {"diverged": True}) for seed in self.seeds]
 
     def attention(self, prompts: Prompts | None = None, *, count: int = 2_000, at: int | None = None) -> list[Row]:
         """Return each seed's attention on examples with the query's pattern (``same``) and on the others.

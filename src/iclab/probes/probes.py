@@ -39,6 +39,7 @@ from iclab.probes.answers import (
     tokens_obstacle,
     vote_sums,
 )
+from iclab.probes.exact import EXACT, exact_obstacle, exact_rows
 from iclab.probes.growth import GROWTH, KERNEL, growth_obstacle, growth_rows, kernel_rows
 from iclab.probes.insides import (
     PARTS,
@@ -87,8 +88,10 @@ PROBES: dict[str, Probe] = {
     "kernel": Probe(1, "weights", kernel_rows, KERNEL, None, "keys", growth_obstacle),
     "growth": Probe(1, "weights", growth_rows, GROWTH, None, "keys", growth_obstacle),
     "logits": Probe(1, "insides", logit_rows, LOGITS, logit_sums, "keys", logits_obstacle),
+    "exact": Probe(1, "weights", exact_rows, EXACT, None, None, exact_obstacle),
 }
 """``worst`` is the error under the worst labels of outliers, ``worst-placement`` under their worst labels and places.
+``exact`` is the error without sampling, whatever the number of prompts.
 ``tokens`` keeps every example of a few prompts. ``vote`` and ``attended`` are yardsticks: the error, on the same
 prompts, of a vote of same-pattern examples, and of a vote weighted by the model's attention. ``kernel``, ``growth`` and
 ``logits`` read what the lemmas of paper M speak of: attention between patterns, entries of weights, gates."""
