@@ -220,7 +220,7 @@ def _order_claims(settings: PhaseOneLaws) -> list[Claim]:
         Claim(
             "M-lem4.order",
             "(36): outlier logits < clean logits < 0, read as changes from the start",
-            "change of the mean clean logit, and of outlier − clean, divided by the size of (B), below 0 in every sweep",
+            "change of the mean clean logit, and of outlier − clean, divided by the size of (B), below 0 everywhere",
             judged(lambda rows: points_of(changes(rows), n), every_below, 0.0),
         ),
         Claim(
