@@ -100,3 +100,19 @@ def test_models_without_a_gate_have_no_logits():
     run = iclab.train("linear", PROMPTS, Recipe(steps=1), seeds=1)
     with pytest.raises(InputError, match="which linear does not have"):
         measure(run.trained, "logits", PROMPTS, 10)
+
+
+def test_lemma_3_25_is_true_of_the_first_step_and_not_of_the_second():
+    """Entries between patterns that share no task stay exactly 0 for one step; then they grow as (ητ)² says."""
+    patterns = Patterns(dimension=10, relevant=6, irrelevant=1, outlier=0, relevant_norm=1.0)
+    prompts = Prompts(patterns=patterns, tasks="ring:1", context_length=8, irrelevant_scale=0.0)
+    recipe = Recipe(steps=2, step_size=0.5, batch_size=20_000, snapshots=(1,), frozen=("gate",))
+    model = Model(name="mamba", options={"init_scale": 1.0, "gate_scale": 0.0})
+    run = iclab.train(model, prompts, recipe.replace(loss="linear"), seeds=1, dtype="float64")
+    rows = [row for row in run.measure("growth", count=1, at="every") if row["kind"] == "unmet"]
+    at = {(row["step"], row["matrix"], row["distance"]): row for row in rows}
+    rate = 0.5 * 0.5 * (1 - 2**-8) / (2 * 6)  # τ of one step
+    for matrix in ("key", "query"):
+        assert at[1, matrix, 2]["rms"] < 1e-15
+        assert at[2, matrix, 2]["mean"] == pytest.approx(rate**2 / 4, rel=0.1)  # (L²)_{j,j+2} = 1/4
+        assert at[2, matrix, 3]["rms"] < 0.01 * rate**2  # three edges take a third step

@@ -15,7 +15,7 @@ from typing import Any, ClassVar, TypeVar
 from iclab.lab import MeasurementCell, TrainingCell
 from iclab.papers.mamba.settings import PLACEMENTS, DeepMambaPaper
 from iclab.probes import Interval, Row
-from iclab.study.charts import FAINT, PRINTED, Axis, Figure, Panel, Series, name_of, reference, series_of
+from iclab.study.charts import FAINT, INK, PRINTED, Axis, Figure, Panel, Series, name_of, reference, series_of
 from iclab.study.claims import Judge, Point, every_above, every_within, judged
 from iclab.study.experiment import Condition, Experiment
 from iclab.study.rows import errors, paired_points, proportion
@@ -29,6 +29,7 @@ Where = Mapping[str, Any]
 """Values of row columns that select one cell of a table."""
 
 UNTRAINED = Series("untrained", FAINT, mark="cross", line=False, size=36.0)
+EARLIER = Series("an earlier printing", INK, mark="triangle-down", line=False, hollow=True, size=60.0)
 VOTE = reference("plain vote")
 
 
@@ -50,6 +51,8 @@ class PlacementTable(Experiment[D]):
     caption = "accuracy in %, mean and 95 % interval; 'as trained': on prompts from the end of the training"
     numbers: ClassVar[Mapping[tuple[str, str], Numbers]] = {}
     """The paper's numbers by column and model."""
+    earlier: ClassVar[Mapping[tuple[str, str], Numbers]] = {}
+    """Numbers that were printed before those."""
 
     @abstractmethod
     def columns(self, settings: D) -> list[Column]:
@@ -80,13 +83,16 @@ class PlacementTable(Experiment[D]):
                         for place in (*PLACEMENTS.values(), "as trained")
                     }
                     lines.append({"setting": column.name, "model": _name(model, stage), **cells})
-                    printed = self.numbers.get((column.name, model))
-                    if printed and stage == "trained":
-                        theirs = {
-                            place: "–" if value is None else f"{value:.2f}"
-                            for place, value in zip(PLACEMENTS.values(), printed, strict=True)
-                        }
-                        lines.append({"setting": column.name, "model": "  the paper", **theirs, "as trained": ""})
+                    for source, numbers in ((PRINTED, self.numbers), (EARLIER, self.earlier)):
+                        printed = numbers.get((column.name, model))
+                        if printed and stage == "trained":
+                            theirs = {
+                                place: "–" if value is None else f"{value:.2f}"
+                                for place, value in zip(PLACEMENTS.values(), printed, strict=True)
+                            }
+                            lines.append(
+                                {"setting": column.name, "model": f"  {source.name}", **theirs, "as trained": ""}
+                            )
         return lines
 
     def chart(self, rows: list[Row], settings: D) -> Figure:
@@ -111,6 +117,7 @@ class PlacementTable(Experiment[D]):
                 at = x + (i - (len(models) - 1) / 2) * width
                 draw_cell(panel, here, model, models, at)
                 draw_printed(panel, at, self.numbers.get((column, model), UNPRINTED)[x])
+                draw_printed(panel, at, self.earlier.get((column, model), UNPRINTED)[x], EARLIER)
         return panel
 
 
@@ -233,10 +240,10 @@ def flat(seeds: int, margin: float, where: Where) -> Judge:
 # Drawing.
 
 
-def draw_printed(panel: Panel, x: float, value: float | None) -> None:
+def draw_printed(panel: Panel, x: float, value: float | None, series: Series = PRINTED) -> None:
     """Draw the paper's number, if there is one."""
     if value is not None:
-        panel.points(PRINTED, [x], [value])
+        panel.points(series, [x], [value])
 
 
 def draw_cell(panel: Panel, rows: list[Row], model: str, models: Sequence[str], x: float) -> None:

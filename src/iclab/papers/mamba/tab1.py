@@ -105,14 +105,16 @@ class MambaAndLinear(ModelTable):
     )
     reading = (
         "One panel per setting; the first has the paper's settings, where it states them. Dots are means over seeds "
-        "with their interval, faint dots are single seeds, diamonds are the paper's numbers, crosses are untrained "
-        "models, and the dashed line is a plain vote of the examples with the query's pattern."
+        "with their interval, faint dots are single seeds, diamonds are the paper's numbers, triangles those of an "
+        "earlier printing (a review of the paper quotes 99.84 and 73.28 %), crosses are untrained models, and the "
+        "dashed line is a plain vote of the examples with the query's pattern."
     )
     settings = TableSettings
     numbers = {
         ("as chosen", "deep-mamba"): (99.73, 99.67, 82.73),
         ("as chosen", "deep-linear"): (93.68, 94.12, 93.96),
     }
+    earlier = {("as chosen", "deep-mamba"): (99.84, None, 73.28)}
 
     def claims(self, settings: TableSettings) -> list[Claim]:
         """Return the paper's claims about each model and their difference, and iclab's questions."""
@@ -244,6 +246,7 @@ def _linear_level_claims(n: int) -> list[Claim]:
             f"accuracy between 0.93 and 0.955 at FQ, R and CQ, trained on ring:{name[1]}",
             between(n, 0.93, 0.955, [cell(LINEAR, place, column) for place in ("FQ", "R", "CQ")]),
             models=(LINEAR,),
+            ours=column != "as chosen",  # the paper's numbers are judged once
         )
         for name, column in columns.items()
     ]
