@@ -93,69 +93,7 @@ class Kernel(Experiment[KernelSettings]):
 
     def claims(self, settings: KernelSettings) -> list[Claim]:
         """Return what the paper says of the kernel, and what iclab found."""
-        rings = [which for which in settings.graphs if which[1] == "ring:1"]
-        even = [which for which in settings.graphs if graph_of(which).regular]
-        apart = [which for which in even if (graph_of(which).distances == 2).any()]
-        complete = [which for which in settings.graphs if graph_of(which).complete]
-        claims = [
-            Claim(
-                "M-kernel.condition1",
-                "M1 training tasks that meet Condition 1 suffice for all tasks (Theorem 1)",
-                f"error on clean prompts of tasks at distance 2 < {SMALL}, {_named(rings)}",
-                _errors(settings, rings, every_below, SMALL),
-                models=("mamba",),
-            ),
-            Claim(
-                "M-kernel.lemma3",
-                "entries between patterns that share no training task stay 0 (Lemma 3 (25))",
-                f"|entry at distance 2| < {NEGLIGIBLE} × own entry after training, {_named(apart)}",
-                _entries(settings, apart, lambda by: abs(by[2]) / by[0], every_below, NEGLIGIBLE),
-                models=("mamba",),
-            ),
-        ]
-        own = [
-            ("form", "W_BᵀW_C/δ² is exp(2τL) after training", _form(settings, rings, "mamba"), "R²", rings),
-            ("form-linear", "so it is in the linear Transformer", _form(settings, rings, "linear"), "R²", rings),
-        ]
-        for name, words, judge, what, graphs in own:
-            predicate = f"{what} of exp(2τL), τ fitted per seed, > {FORM}, {_named(graphs)}"
-            claims.append(Claim(f"M-kernel.{name}", words, predicate, judge, models=("mamba", "linear"), ours=True))
-        return [
-            *claims,
-            Claim(
-                "M-kernel.rate",
-                "τ = η β² (1 − p_a) g t / (2 M1), with nothing fitted",
-                f"fitted / predicted τ within 1 ± {NEAR}, gate at ½, at every watched step with a loss above {ACTIVE}",
-                _rate(settings),
-                models=("mamba",),
-                ours=True,
-            ),
-            Claim(
-                "M-kernel.positive",
-                "patterns two edges apart attract each other",
-                f"mean entry at distance 2 > 0, {_named(apart)}",
-                _entries(settings, apart, lambda by: by[2], every_above, 0.0),
-                models=("mamba",),
-                ours=True,
-            ),
-            Claim(
-                "M-kernel.distance2",
-                "so tasks two edges apart fail without any outlier",
-                f"error on clean prompts of tasks at distance 2 > {SEEN}, {_named(apart)}",
-                _errors(settings, apart, every_above, SEEN),
-                models=("mamba",),
-                ours=True,
-                direction=Direction(f"> {SMALL}", _errors(settings, apart, every_above, SMALL)),
-            ),
-            Claim(
-                "M-kernel.complete",
-                "and with a complete graph none does",
-                f"error on clean prompts of all tasks < {NONE}, {_named(complete)}",
-                _errors(settings, complete, every_below, NONE, distance=1),
-                models=("mamba",),
-                ours=True,
-            ),
-        ]
+        return [*_paper_claims(settings), *_kernel_claims(settings), *_task_claims(settings)]
 
     def table(self, rows: list[Row], settings: KernelSettings) -> list[dict[str, Any]]:
         """Return one line per graph and model: fit, entries and clean errors by distance."""
@@ -178,6 +116,97 @@ class Kernel(Experiment[KernelSettings]):
     def chart(self, rows: list[Row], settings: KernelSettings) -> Figure:
         """Draw measured and predicted kernels, τ against its prediction, and clean errors by distance."""
         return draw(rows, settings, ACTIVE)
+
+
+def _rings(settings: KernelSettings) -> list[Which]:
+    """Return the rings of one step: M1 tasks that meet Condition 1."""
+    return [which for which in settings.graphs if which[1] == "ring:1"]
+
+
+def _apart(settings: KernelSettings) -> list[Which]:
+    """Return the graphs that meet Condition 1 and have patterns two edges apart."""
+    even = [which for which in settings.graphs if graph_of(which).regular]
+    return [which for which in even if (graph_of(which).distances == 2).any()]
+
+
+def _paper_claims(settings: KernelSettings) -> list[Claim]:
+    rings, apart = _rings(settings), _apart(settings)
+    return [
+        Claim(
+            "M-kernel.condition1",
+            "M1 training tasks that meet Condition 1 suffice for all tasks (Theorem 1)",
+            f"error on clean prompts of tasks at distance 2 < {SMALL}, {_named(rings)}",
+            _errors(settings, rings, every_below, SMALL),
+            models=("mamba",),
+        ),
+        Claim(
+            "M-kernel.lemma3",
+            "entries between patterns that share no training task stay 0 (Lemma 3 (25))",
+            f"|entry at distance 2| < {NEGLIGIBLE} × own entry after training, {_named(apart)}",
+            _entries(settings, apart, lambda by: abs(by[2]) / by[0], every_below, NEGLIGIBLE),
+            models=("mamba",),
+        ),
+    ]
+
+
+def _kernel_claims(settings: KernelSettings) -> list[Claim]:
+    """Return iclab's claims about the form of the kernel and its clock."""
+    rings, apart = _rings(settings), _apart(settings)
+    form = f"R² of exp(2τL), τ fitted per seed, > {FORM} after training, {_named(rings)}"
+    words = {
+        "mamba": ("form", "W_BᵀW_C/δ² is exp(2τL) after training"),
+        "linear": (
+            "form-linear",
+            "so it is in the linear Transformer, which hardly trains here: it starts with zF > 1",
+        ),
+    }
+    return [
+        *(
+            Claim(f"M-kernel.{id_}", text, form, _form(settings, rings, model), models=(model,), ours=True)
+            for model, (id_, text) in words.items()
+        ),
+        Claim(
+            "M-kernel.rate",
+            "τ = η β² (1 − p_a) g t / (2 M1), with nothing fitted",
+            f"fitted / predicted τ within 1 ± {NEAR}, gate at ½, at every watched step with a loss above {ACTIVE}",
+            _rate(settings),
+            models=("mamba",),
+            ours=True,
+        ),
+        Claim(
+            "M-kernel.positive",
+            "patterns two edges apart attract each other",
+            f"mean entry at distance 2 > 0, {_named(apart)}",
+            _entries(settings, apart, lambda by: by[2], every_above, 0.0),
+            models=("mamba",),
+            ours=True,
+        ),
+    ]
+
+
+def _task_claims(settings: KernelSettings) -> list[Claim]:
+    """Return iclab's claims about which tasks fail."""
+    apart = _apart(settings)
+    complete = [which for which in settings.graphs if graph_of(which).complete]
+    return [
+        Claim(
+            "M-kernel.distance2",
+            "so tasks two edges apart fail without any outlier",
+            f"error on clean prompts of tasks at distance 2 > {SEEN}, {_named(apart)}",
+            _errors(settings, apart, every_above, SEEN),
+            models=("mamba",),
+            ours=True,
+            direction=Direction(f"> {SMALL}", _errors(settings, apart, every_above, SMALL)),
+        ),
+        Claim(
+            "M-kernel.complete",
+            "and with a complete graph none does",
+            f"error on clean prompts of all tasks < {NONE}, {_named(complete)}",
+            _errors(settings, complete, every_below, NONE, distance=1),
+            models=("mamba",),
+            ours=True,
+        ),
+    ]
 
 
 def _named(graphs: list[Which]) -> str:
