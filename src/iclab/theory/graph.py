@@ -148,14 +148,3 @@ def mean_by_distance(graph: TaskGraph, kernel: Matrix) -> dict[int, float]:
     """Return the mean entry of a kernel (M1, M1) by graph distance; patterns without a path have distance −1."""
     distances = graph.distances
     return {int(d): float(kernel[distances == d].mean()) for d in np.unique(distances)}
-
-
-def graph_time(
-    steps: float, *, relevant: int, step_size: float, pattern_norm: float, outlier_fraction: float, gate_sum: float
-) -> float:
-    """Return τ(t) = η β² (1 − p_a) g t / (2 M1) of (A), g = E Σ_i G_i: ½ (1 − 2^−l) for Mamba with w = 0, l for linear.
-
-    >>> round(graph_time(21, relevant=6, step_size=0.05, pattern_norm=3, outlier_fraction=0.3, gate_sum=0.5), 3)
-    0.276
-    """
-    return step_size * pattern_norm**2 * (1 - outlier_fraction) * gate_sum * steps / (2 * relevant)

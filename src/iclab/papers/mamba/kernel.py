@@ -45,6 +45,8 @@ NEGLIGIBLE = 0.1
 """Lemma 3 (25) says 0. Read as: below a tenth of the own entry."""
 SMALL, SEEN, NONE = 0.01, 0.05, 0.001
 """Errors: "small" as in M-fig2, clearly seen, and none to speak of."""
+FEW = 200
+"""Prompts per seed for the mean gate."""
 ACTIVE = 0.5
 """(A) is judged while the loss is above this: the hinge is then active for nearly all prompts."""
 
@@ -63,7 +65,8 @@ class Kernel(Experiment[KernelSettings]):
         "W_BᵀW_C/δ², mean over seeds. B: exp(2τL), with one number fitted, τ. C: the same entries by distance in the "
         "graph; lines are exp(2τL). D: τ fitted during a slow training against τ predicted with nothing fitted; hollow "
         "once the loss is below 0.5. E, F: the error on prompts without any outlier, by the distance of a task's two "
-        "patterns. Two edges apart, patterns attract each other, and Mamba errs; a complete graph has no such tasks."
+        "patterns; crosses follow from exp(2τL) and one gate for all examples. Two edges apart, patterns attract each "
+        "other, and Mamba errs; a complete graph has no such tasks."
     )
     caption = "mean over seeds"
     theorems = ("M-thm1", "M-lem3")
@@ -83,6 +86,9 @@ class Kernel(Experiment[KernelSettings]):
             for name in settings.models:
                 training = settings.training(which, name)
                 measure(which, "kernel", training, probe="kernel", count=1)
+                if name == "mamba":
+                    near = settings.clean_prompts(which, 1)
+                    measure(which, "gate", training, probe="logits", prompts=near, count=FEW)
                 for distance in distances:
                     cell = {"prompts": settings.clean_prompts(which, distance), "count": settings.test_prompts}
                     measure(which, "error", training, distance, probe="error", **cell)

@@ -5,14 +5,15 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from iclab.papers.mamba.kernel_rows import clean_errors, entries, mean_kernel, slow_times
+from iclab.papers.mamba.kernel_rows import clean_errors, entries, mean_kernel, predicted_errors, slow_times
 from iclab.papers.mamba.kernel_settings import KernelSettings, Which, graph_of
 from iclab.probes import Row
-from iclab.study.charts import DIVERGING, FAINT, Axis, Figure, Panel, Series, reference
+from iclab.study.charts import DIVERGING, FAINT, INK, Axis, Figure, Panel, Series, reference
 from iclab.theory.graph import mean_by_distance
 
 Matrix = NDArray[np.float64]
 PREDICTED = reference("predicted", colour=FAINT)
+FORETOLD = Series("from exp(2τL) and one gate", INK, mark="cross", line=False, size=30.0)
 COMPLETE = "#D55E00"
 COLOURS = ("#0072B2", "#CC79A7", "#56B4E9", "#009E73", "#E69F00", "#000000")
 MARKS = ("circle", "diamond", "triangle-up", "triangle-down")
@@ -122,4 +123,7 @@ def _errors(rows: list[Row], settings: KernelSettings, series: dict[Which, Serie
         for distance, p in clean_errors(rows, which, model).items():
             x = (distance if distance > 0 else most + 1) + shift
             panel.interval(series[which], x, p.mean or 0.0, p.interval.low, p.interval.high)
+        if model == "mamba":
+            for distance, error in predicted_errors(rows, which, settings.context_length).items():
+                panel.points(FORETOLD, [(distance if distance > 0 else most + 1) + shift], [error])
     return panel

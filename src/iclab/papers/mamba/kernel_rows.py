@@ -12,6 +12,7 @@ from iclab.papers.mamba.kernel_settings import Which, graph_of
 from iclab.probes import Proportion, Row
 from iclab.study.claims import BySeed
 from iclab.study.rows import proportion
+from iclab.theory.evolution import TokenTypes, evolve
 from iclab.theory.graph import KernelFit, mean_by_distance
 
 Matrix = NDArray[np.float64]
@@ -65,6 +66,29 @@ def clean_errors(rows: list[Row], which: Which, model: str) -> dict[int, Proport
     mine = select(rows, which, "error", model)
     found = {d: proportion(mine, between=d) for d in sorted({row["between"] for row in mine})}
     return {d: p for d, p in found.items() if p is not None and p.mean is not None}
+
+
+def predicted_errors(rows: list[Row], which: Which, context_length: int) -> dict[int, float]:
+    """Return the clean error of Mamba by distance that follows from exp(2τL) and one gate for all examples.
+
+    τ is fitted to the mean kernel, and the gate is that of the mean clean logit.
+    """
+    measured, graph = mean_kernel(rows, which, "mamba"), graph_of(which)
+    logits = [row["mean"] for row in select(rows, which, "gate", "mamba") if _clean_logit(row)]
+    if measured is None or not logits:
+        return {}
+    kernel, inflow = graph.kernel(graph.fit(measured).time), 1 / (1 + np.exp(-np.mean(logits)))
+    found = {}
+    for distance in (int(d) for d in np.unique(graph.distances) if d != 0):
+        j, k = np.nonzero(graph.distances == distance)
+        votes = inflow * np.stack([kernel[j, j], -kernel[j, k]], axis=-1)  # (pairs, 2): the query's pattern, the other
+        error = evolve(TokenTypes([0.5, 0.5], 1 - inflow, votes), context_length, bracket=False).error
+        found[distance] = float(np.mean(error))
+    return found
+
+
+def _clean_logit(row: Row) -> bool:
+    return not row["diverged"] and (row["kind"], row["quantity"]) == ("clean", "logit")
 
 
 def slow_times(rows: list[Row], which: Which) -> dict[int, tuple[float, BySeed]]:

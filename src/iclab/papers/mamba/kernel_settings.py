@@ -13,7 +13,8 @@ from iclab.models import Model
 from iclab.papers.mamba.settings import MambaPaper
 from iclab.prompts import Prompts
 from iclab.study.settings import Chosen
-from iclab.theory.graph import TaskGraph, graph_time
+from iclab.theory.graph import TaskGraph
+from iclab.theory.meanfield import TrainingSetting, graph_time
 
 Which = tuple[int, str]
 """M1, and the name of a set of training tasks."""
@@ -91,7 +92,9 @@ class KernelSettings(MambaPaper):
     slow_step_size: Annotated[
         float, Field(gt=0), Chosen("η of the slow training. (A) is a law for small steps: at 0.05, τ is 1 % behind it")
     ] = 0.05
-    slow_batch_size: Annotated[int, Field(ge=1), Chosen("B of the slow training: (A) is a law about means")] = 512
+    slow_batch_size: Annotated[
+        int, Field(ge=1), Chosen("B of the slow training: (A) is a law about means", grid=True)
+    ] = 512
     longest_time: Annotated[
         float, Field(gt=0), Chosen("predicted τ at which the slow training ends; the loss is below 0.5 by then")
     ] = 1.2
@@ -140,14 +143,14 @@ class KernelSettings(MambaPaper):
 
     def predicted_time(self, which: Which, step: int) -> float:
         """Return τ of (A) after some steps of the slow training: nothing in it is fitted."""
-        return graph_time(
-            step,
+        setting = TrainingSetting(
             relevant=which[0],
-            step_size=self.slow_step_size,
-            pattern_norm=self.pattern_norm,
+            context_length=self.context_length,
             outlier_fraction=self.train_outlier_fraction,
-            gate_sum=(1 - 2.0**-self.context_length) / 2,
+            relevant_norm=self.pattern_norm,
+            step_size=self.slow_step_size,
         )
+        return graph_time(setting, step)
 
     def clean_prompts(self, which: Which, distance: int) -> Prompts:
         """Return prompts without outliers, as in training but with all tasks of patterns this far apart."""
