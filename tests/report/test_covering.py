@@ -66,3 +66,17 @@ def test_every_experiment_can_be_covered():
         for one in found.conditions if found else ():
             assert 0 <= one.met <= one.settings <= found.settings, (experiment.id, one.name)
             assert "nan" not in one.left + one.right + one.slack, (experiment.id, one.name)
+
+
+@pytest.mark.slow
+def test_the_page_folds_it_under_every_experiment(report):
+    page, content = report
+    text = page.read_text()
+    covered = [section for section in content.sections if section.covering]
+    assert len(covered) > 15
+    assert text.count('<details class="covering">') == len(covered)
+    part = text.split('<article id="M-fig2"')[1].split("</article>")[0]
+    assert "κ_a&#39; ≥ κ_a / L" in part
+    assert 'class="met not-met">not met' in part
+    assert 'partly">met at' in part
+    assert part.count("M Theorem 4") == 1

@@ -244,11 +244,12 @@ def settings_of(listed: Iterable[Condition], epsilon: float = EPSILON) -> tuple[
 def figure(value: float) -> str:
     """Return a number with four significant figures; ∞ for infinity, – where there is none.
 
-    >>> figure(46051.7), figure(0.03704), figure(float("inf")), figure(float("nan"))
-    ('46,052', '0.03704', '∞', '–')
+    >>> figure(46051.7), figure(-0.03704), figure(3.6e-5), figure(float("inf")), figure(float("nan"))
+    ('46,052', '−0.03704', '3.6e-05', '∞', '–')
     """
     if value != value:
         return "–"
     if value in (float("inf"), float("-inf")):
         return "∞" if value > 0 else "−∞"
-    return f"{value:,.0f}" if 1e4 <= abs(value) < 1e9 else f"{value:.4g}"
+    text = f"{value:,.0f}" if 1e4 <= abs(value) < 1e9 else f"{value:.4g}"
+    return text.replace("-", "−", 1) if value < 0 else text
