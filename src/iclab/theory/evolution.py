@@ -35,7 +35,7 @@ Placement = Literal["random", "farthest", "closest"]
 
 GRID = 256
 """The number of grid points between the smallest and the largest state; sums use `FINER` times as many."""
-FINER = 16
+FINER = 64
 TOLERANCE = 0.5
 """Types whose targets differ by less than this many of the smallest grid cells are merged; means are kept."""
 
@@ -220,7 +220,7 @@ def _states(
         for job in [pool.submit(job) for job in jobs]:
             job.result()
     never_left = _never_left(clean, outlier, context, lead)
-    error, hinge = lanes[0][:, 0] + 0.5 * never_left, lanes[0][:, 1]
+    error, hinge = np.clip(lanes[0][:, 0] + 0.5 * never_left, 0.0, 1.0), np.maximum(lanes[0][:, 1], 0.0)
     high_error, high_hinge, low_error, low_hinge = lanes[1].T
     if bracket:  # the cubic rule may leave them by a little
         error, hinge = np.clip(error, low_error, high_error), np.clip(hinge, low_hinge, high_hinge)
@@ -263,9 +263,10 @@ def _sum(
         return [1.0] * 6
     # Hoeffding: the sum leaves a window of this many spreads with a probability below 1e-16
     window = (high - low) * min(float(length), 2.0 * np.sqrt(length * np.log(2e16) / 2.0))
-    cell, exact = window / (grid - 4), False
+    grid = max(grid, 8 * length)
+    cell, exact = window / (grid - 4 * length), False  # rounding and splitting widen every step by up to 3 cells
     unit = _unit(steps)
-    if unit and length * (high - low) / unit < grid - 4:
+    if unit and length * (high - low) / unit < grid - 4 * length:
         cell, exact = unit, True
     found: dict[str, tuple[float, float]] = {}
     for rule in ("split", "down", "up") if bracket else ("split",):
@@ -273,7 +274,8 @@ def _sum(
         tie = 1.0 if exact or rule != "split" else 0.5
         wrong = mass[states < 0].sum() + tie * mass[states == 0].sum()
         wrong += 0.0 if tie == 1.0 else 0.5 * never_left
-        found[rule] = float(wrong), float((mass * np.maximum(0.0, 1.0 - scale * cell * states)).sum())
+        hinge = (mass * np.maximum(0.0, 1.0 - scale * cell * states)).sum()
+        found[rule] = min(max(float(wrong), 0.0), 1.0), max(float(hinge), 0.0)
     (error, hinge), none = found["split"], (float("nan"), float("nan"))
     down, up = found.get("down", none), found.get("up", none)
     if bracket:
@@ -308,14 +310,16 @@ def _law_of_sum(
         below = np.floor(x)
         f = x - below if rule == "split" else (x > below) * float(rule == "up")
         at = below.astype(np.int64) - origin
-        least = min(least, int(at[part[0] > 0].min(initial=0)))
-        mass = np.bincount(at % grid, part[0] * (1 - f), grid) + np.bincount((at + 1) % grid, part[0] * f, grid)
+        least = min(least, int(at[part[0] > 0].min(initial=0)) - 1)
+        g = 1.0 - f  # four points around a step share its mass so that the first three moments are kept
+        shares = (-f * g * (1 + g) / 6, g * (1 + f) * (1 + g) / 2, f * (1 + f) * (1 + g) / 2, -f * g * (1 + f) / 6)
+        mass = sum(np.bincount((at + i - 1) % grid, part[0] * w, grid) for i, w in enumerate(shares))
         spectra.append(np.fft.rfft(mass))
     if context.count is None:
         spectrum = ((1 - context.fraction) * spectra[0] + context.fraction * spectra[1]) ** length
     else:
         spectrum = spectra[0] ** (length - context.count) * spectra[1] ** context.count
-    law = np.maximum(np.fft.irfft(spectrum, grid), 0.0)
+    law = np.fft.irfft(spectrum, grid)
     start = max(length * least, -(grid // 2))
     index = np.arange(grid, dtype=np.int64)
     return law, (index - start) % grid + start + length * origin

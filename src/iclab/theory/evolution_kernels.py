@@ -270,10 +270,17 @@ def answer(kind, schedule, clean, outlier, weights, count, points, tolerance, sc
         return
     bend = size * BEND
     cell = (np.arcsinh(high[length] / bend) - np.arcsinh(low[length] / bend)) / (points - 1)
+    kink = 0  # the hinge's kink shall be a grid point
+    if 1.0 < scale * high[length]:
+        place = np.arcsinh(1.0 / (scale * bend))
+        kink = int(np.ceil(place / cell))
+        cell = place / kink
     zero = MARGIN + 1 + int(np.ceil(-_place(low[length], cell, bend)))
     total = zero + int(np.ceil(_place(high[length], cell, bend))) + MARGIN + 2
     u = np.zeros((2 if kind == BLEND else 4, total))
     _ending(kind, u, zero, scale, cell, bend)
+    if kind == BLEND and kink:  # so that the cubics through a kink have the right integral
+        u[1, zero + kink] += scale * bend * np.cosh(cell * kink) * cell / 12.0
     wide = tolerance * bend * cell
     first = merge(clean[0], clean[1], clean[2], wide, size)
     if schedule == MIXED:

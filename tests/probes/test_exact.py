@@ -1,0 +1,190 @@
+"""The probe ``exact`` against Monte Carlo, and against itself."""
+
+import numpy as np
+import pytest
+
+import iclab
+from iclab import InputError, Outliers, Patterns, Prompts, Recipe
+from iclab.probes.exact import NODES, exact_rows, queries, rates, tables, token_types
+
+SMALL = Patterns(dimension=14, relevant=4, irrelevant=3, outlier=2)
+TRAINING = Prompts(patterns=SMALL, context_length=8, outliers=Outliers(fraction=0.4))
+TEST = TRAINING.replace(tasks="0-1,3-2")
+
+
+@pytest.fixture(scope="module")
+def runs():
+    step = {"mamba": 0.5, "linear": 0.05}
+    recipes = {name: Recipe(steps=120, batch_size=64, step_size=size, snapshots=(10,)) for name, size in step.items()}
+    return {name: iclab.train(name, TRAINING, recipe, seeds=2) for name, recipe in recipes.items()}
+
+
+def agrees(run, prompts, at=None, count=20_000, trained=True):
+    """Check error and hinge loss of every seed against Monte Carlo.
+
+    A normal interval of 4.5 standard errors fails by chance once in 150,000 comparisons, so rarely ever here.
+    """
+    for exact, sampled in zip(
+        run.exact_error(prompts, at=at), run.measure("error", prompts, count=count, at=at), strict=True
+    ):
+        error = min(max(exact["error"], 1e-12), 1 - 1e-12)
+        margin = 4.5 * np.sqrt(error * (1 - error) / count) + 10 / count
+        assert abs(exact["error"] - sampled["error"]) < margin + exact["error_bound"]
+        margin = 4.5 * sampled["hinge_standard_error"] + 1e-3 / np.sqrt(count)
+        assert abs(exact["hinge"] - sampled["hinge"]) < margin + exact["hinge_bound"]
+        if trained:
+            assert exact["error_bound"] < 1e-3 + 0.02 * error
+            assert exact["hinge_bound"] < 5e-3
+
+
+FEW = [
+    {"fraction": 0.0},
+    {"fraction": 0.6, "labels": "flip"},
+    {"count": 5, "labels": "target", "target": -1},
+    {"fraction": 0.7, "labels": "flip", "placement": "closest"},
+]
+
+
+@pytest.mark.parametrize("model", ["mamba", "linear"])
+@pytest.mark.parametrize("outliers", FEW, ids=str)
+def test_agrees_with_monte_carlo(runs, model, outliers):
+    agrees(runs[model], TEST.replace(outliers=Outliers(**outliers), irrelevant_scale=1.0))
+
+
+def test_agrees_before_and_early_in_training(runs):
+    for at in (0, 10):
+        agrees(runs["mamba"], TEST, at=at, trained=at > 0)
+        agrees(runs["linear"], TEST, at=at, trained=at > 0)
+
+
+def test_agrees_on_patterns_outside_the_task_and_on_mixtures(runs):
+    agrees(runs["mamba"], TEST.replace(relevant_fraction=0.6, outliers=Outliers(fraction=0.3, labels="flip")))
+    mixed = Prompts(
+        patterns=SMALL,
+        tasks="0-1,2-1",
+        context_length=8,
+        relevant_mixtures=((0.8, 0.6, 0, 0), (0, 0, 0.6, 0.8), (0.6, -0.8, 0, 0)),
+        irrelevant_mixtures=((0.6, 0.8, 0), (0, 0, 1)),
+    )
+    agrees(runs["mamba"], mixed)
+
+
+WIDE = [
+    (model, {"fraction": fraction, "labels": labels, "scale": scale}, length)
+    for model, fraction, labels, scale, length in [
+        ("mamba", 0.1, "random", 2.0, 20),
+        ("mamba", 0.3, "flip", 2.0, 20),
+        ("mamba", 0.45, "target", 4.0, 10),
+        ("mamba", 0.6, "flip", 6.0, 20),
+        ("mamba", 0.7, "flip", 6.0, 40),
+        ("mamba", 0.8, "random", 6.0, 20),
+        ("mamba", 0.8, "flip", 3.0, 20),
+        ("mamba", 0.9, "target", 6.0, 20),
+        ("linear", 0.1, "random", 2.0, 20),
+        ("linear", 0.3, "flip", 2.0, 20),
+        ("linear", 0.45, "flip", 6.0, 40),
+        ("linear", 0.5, "target", 6.0, 20),
+        ("linear", 0.6, "flip", 6.0, 20),
+        ("linear", 0.8, "random", 6.0, 10),
+    ]
+] + [
+    (model, {"count": count, "labels": "flip", "scale": 6.0, "placement": placement}, 20)
+    for model, count, placement in [
+        ("mamba", 10, "random"),
+        ("mamba", 10, "farthest"),
+        ("mamba", 10, "closest"),
+        ("mamba", 14, "random"),
+        ("linear", 8, "random"),
+        ("linear", 10, "closest"),
+    ]
+]
+
+
+@pytest.fixture(scope="module")
+def paper_runs():
+    prompts = Prompts(tasks="ring:3", outliers=Outliers(fraction=0.6))
+    recipes = {"mamba": Recipe(steps=1000), "linear": Recipe(steps=1000, step_size=0.05)}
+    return {name: iclab.train(name, prompts, recipe, seeds=1) for name, recipe in recipes.items()}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("model, outliers, length", WIDE, ids=str)
+def test_agrees_with_monte_carlo_at_twenty_settings(paper_runs, model, outliers, length):
+    test = Prompts(
+        tasks="0-1,1-2,2-5",
+        irrelevant_scale=1.5,
+        context_length=length,
+        outliers=Outliers(patterns="paper", **outliers),
+    )
+    agrees(paper_runs[model], test, count=400_000)
+
+
+def test_twice_the_grid_changes_next_to_nothing(runs):
+    for name, most in (("mamba", 1e-6), ("linear", 1e-5)):  # the votes of the small linear model take few values
+        flipped = Outliers(fraction=0.6, labels="flip")
+        prompts = TRAINING.replace(tasks="0-1,2-3", outliers=flipped, context_length=20)
+        seen = tables(runs[name].trained, prompts)[0]
+        here, finer = (rates(seen, prompts, grid, NODES) for grid in (256, 512))
+        assert abs(here.error - finer.error) < most
+        assert abs(here.hinge - finer.hinge) < 1e-6
+
+
+def test_bracket_holds_the_finer_value(runs):
+    prompts = TRAINING.replace(tasks="0-1", outliers=Outliers(fraction=0.5, labels="flip"))
+    for name in ("mamba", "linear"):
+        row = runs[name].exact_error(prompts, bracket=True)[0]
+        fine = runs[name].exact_error(prompts, grid=512)[0]
+        for value in ("error", "hinge"):
+            assert row[f"{value}_low"] < fine[value] < row[f"{value}_high"]
+            assert abs(row[value] - fine[value]) <= row[f"{value}_bound"]
+
+
+def test_types_have_the_moments_of_drawn_tokens(runs):
+    prompts = TRAINING.replace(tasks="0-1", irrelevant_scale=0.7)
+    seen = tables(runs["mamba"].trained, prompts)[0]
+    every = queries(prompts, NODES)
+    types = token_types(seen, prompts, every, NODES, outlier=False)
+    assert every.share.sum() == pytest.approx(1)
+    clean = runs["mamba"].measure("gates", prompts.replace(outliers=Outliers()), count=20_000)
+    nearest = next(row for row in clean if row["kind"] == "clean" and row["place"] == 1 and row["seed"] == 0)
+    last = 1 / (1 + np.exp(seen.logits[every.row] + every.kappa * seen.logits[every.irrelevant]))
+    inflow = ((1 - types.decay) * types.probability).sum(-1)  # E σ of an example, per query
+    assert (every.share * last * inflow).sum() == pytest.approx(nearest["gate"], rel=0.01)
+
+
+def test_rows_and_probe_are_the_same(runs):
+    assert runs["mamba"].measure("exact", TEST, count=1) == runs["mamba"].exact_error(TEST)
+
+
+def test_a_diverged_seed_has_nulls():
+    run = iclab.train("linear", TRAINING, Recipe(steps=60, batch_size=16, step_size=50.0), seeds=1)
+    assert run.diverged == (0,)
+    row = run.exact_error()[0]
+    assert (row["error"], row["hinge"], row["diverged"]) == (None, None, True)
+
+
+def _custom(examples):
+    return -examples.labels
+
+
+@pytest.mark.parametrize(
+    "change, message",
+    [
+        ({"noise": 0.1}, "prompts.noise = 0.1: the probe exact knows only 0.0"),
+        ({"signal": (0.5, 1.0)}, "prompts.signal = .*: the probe exact knows only"),
+        ({"outliers": Outliers(fraction=0.2, labels=_custom)}, "outliers.labels = .*: the probe exact knows only"),
+    ],
+)
+def test_prompts_with_too_many_types_are_refused_in_one_line(runs, change, message):
+    with pytest.raises(InputError, match=message):
+        runs["mamba"].exact_error(TRAINING.replace(**change))
+
+
+def test_other_models_and_bad_options_are_refused_in_one_line(runs):
+    run = iclab.train("softmax", TRAINING, Recipe(steps=1, step_size=0.1), seeds=1)
+    with pytest.raises(InputError, match="models that are: mamba, linear"):
+        run.exact_error()
+    with pytest.raises(InputError, match="grid = 8, nodes = 3: needs"):
+        runs["mamba"].exact_error(grid=8)
+    with pytest.raises(InputError, match="nodes = 0"):
+        exact_rows(runs["mamba"].trained, runs["mamba"].weights(), TRAINING, nodes=0)
