@@ -271,7 +271,7 @@ def answer(kind, schedule, clean, outlier, weights, count, points, tolerance, sc
     bend = size * BEND
     cell = (np.arcsinh(high[length] / bend) - np.arcsinh(low[length] / bend)) / (points - 1)
     kink = 0  # the hinge's kink shall be a grid point
-    if 1.0 < scale * high[length]:
+    if scale * high[length] > 1.0:
         place = np.arcsinh(1.0 / (scale * bend))
         kink = int(np.ceil(place / cell))
         cell = place / kink
