@@ -20,7 +20,7 @@ from iclab.study.charts import VERDICTS, Axis, Figure, Panel, shaded
 from iclab.study.claims import DECIDED, Claim, Point, every_below, judged
 from iclab.study.edition import Edition
 from iclab.study.experiment import Condition, Experiment
-from iclab.study.settings import Chosen, Different, Settings
+from iclab.study.settings import Chosen, Different, Settings, short
 
 SIGNS = {"fails": "×", "undecided": "·", "in direction": "↗"}
 """Signs in cells, for readers who cannot see the colours."""
@@ -135,7 +135,7 @@ def _changed(usual: Variant) -> Iterator[Variant]:
             for other in mark.others:
                 edition = Edition(experiment, settings.replace(**{name: other}))
                 if edition.cells != usual.edition.cells:
-                    yield Variant(usual.part, edition, name, _short(other, getattr(settings, name)))
+                    yield Variant(usual.part, edition, name, _difference(other, getattr(settings, name)))
 
 
 class Sensitivity(Experiment[SensitivitySettings]):
@@ -150,9 +150,9 @@ class Sensitivity(Experiment[SensitivitySettings]):
     reading = (
         "Each row is a claim. Each column changes one setting to another value and keeps all others as iclab chose "
         "them; the first column changes nothing. The colour is the verdict, with a cross if the claim fails, an arrow "
-        "if it holds in direction but not in size, and a dot if it is undecided. A row of one colour depends on none of these settings. Experiments run as in the quick "
-        "edition, but GPT-2 trains in full. Claims that this edition cannot judge have no row, and settings without "
-        "effect have no column."
+        "if it holds in direction but not in size, and a dot if it is undecided. A row of one colour depends on none "
+        "of these settings. Experiments run as in the quick edition, but GPT-2 trains in full. Claims that this "
+        "edition cannot judge have no row, and settings without effect have no column."
     )
     caption = "number of claims by verdict; 'differs' lists verdicts that differ from those as chosen"
     settings = SensitivitySettings
@@ -251,10 +251,8 @@ def _turned(rows: list[Row], settings: SensitivitySettings, part: str) -> list[P
     return points if decided else None
 
 
-def _short(value: Any, usual: Any) -> str:
+def _difference(value: Any, usual: Any) -> str:
     """Return a value as text; for a dictionary, only the entries that differ."""
     if isinstance(value, dict):
-        return ", ".join(
-            f"{key} {_short(inner, usual.get(key))}" for key, inner in value.items() if inner != usual.get(key)
-        )
-    return f"{value:g}" if isinstance(value, float) else str(value)
+        return ", ".join(f"{key} {short(inner)}" for key, inner in value.items() if inner != usual.get(key))
+    return short(value)

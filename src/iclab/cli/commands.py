@@ -8,6 +8,7 @@ import os
 import sys
 import time
 from collections.abc import Iterable
+from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -38,10 +39,7 @@ def experiments(options: argparse.Namespace) -> None:
 
 
 def _description(experiment: Experiment[Any]) -> dict[str, Any]:
-    from iclab.study.settings import Disclosed
-
     settings = experiment.settings()
-    values = settings.model_dump(mode="json")
     return {
         "id": experiment.id,
         "title": experiment.title,
@@ -51,15 +49,7 @@ def _description(experiment: Experiment[Any]) -> dict[str, Any]:
             {"id": claim.id, "paper": claim.statement, "predicate": claim.tested}
             for claim in experiment.claims(settings)
         ],
-        "settings": [
-            {
-                "name": name,
-                "value": values[name],
-                "disclosed": isinstance(mark, Disclosed),
-                "why": mark.where if isinstance(mark, Disclosed) else mark.why,
-            }
-            for name, mark in experiment.settings.provenance().items()
-        ],
+        "settings": [asdict(setting) for setting in settings.described()],
     }
 
 

@@ -19,7 +19,7 @@ from iclab.study.claims import Claim, Judgement
 from iclab.study.edition import Edition, best, usual
 from iclab.study.experiment import Condition, Experiment
 from iclab.study.outcome import Outcome
-from iclab.study.settings import Disclosed, Settings
+from iclab.study.settings import Described, Settings, short
 from iclab.theory.statements import STATEMENTS
 
 NOT_RUN = Judgement("not run")
@@ -30,16 +30,6 @@ PAPERS = {
     "": "Beyond the papers",
 }
 EDITIONS = {"full": "full edition", "quick": "quick edition", "other": "own settings"}
-
-
-@dataclass(frozen=True)
-class Setting:
-    """A setting of an experiment and the reason for its value."""
-
-    name: str
-    value: str
-    why: str
-    disclosed: bool
 
 
 @dataclass(frozen=True)
@@ -54,7 +44,7 @@ class Section:
     """The cells of this edition that the store holds."""
     seconds: float
     """The computing time of its cells. Cells that experiments share count in each of them."""
-    settings: tuple[Setting, ...]
+    settings: tuple[Described, ...]
     models: dict[str, str]
     """The source code of the models it trains, by model id."""
     claims: tuple[dict[str, Any], ...]
@@ -174,7 +164,7 @@ def with_settings(text: str, settings: Settings) -> str:
         '16 seeds, {x}'
     """
     values = settings.model_dump(mode="json")
-    return re.sub(r"\{(\w+)\}", lambda found: _short(values[found[1]]) if found[1] in values else found[0], text)
+    return re.sub(r"\{(\w+)\}", lambda found: short(values[found[1]]) if found[1] in values else found[0], text)
 
 
 def collect(
@@ -210,7 +200,6 @@ def collect(
 
 def _section(experiment: Experiment[Any], store: Store, outcome: Outcome | None) -> Section:
     edition = outcome.edition if outcome else usual(experiment)
-    values = edition.settings.model_dump(mode="json")
     here = tuple(filter(store.has, edition.cells))
     needed = {cell.training.hash: cell.training for cell in here if store.has(cell.training)}.values()
     return Section(
@@ -219,11 +208,7 @@ def _section(experiment: Experiment[Any], store: Store, outcome: Outcome | None)
         outcome=outcome,
         cells=here,
         seconds=sum(map(store.seconds, here)) + sum(map(store.seconds, needed)),
-        settings=tuple(
-            Setting(name, _short(values[name]), mark.where if disclosed else mark.why, disclosed)
-            for name, mark in experiment.settings.provenance().items()
-            for disclosed in (isinstance(mark, Disclosed),)
-        ),
+        settings=tuple(edition.settings.described()),
         models=_code(edition.conditions),
         claims=tuple(_claims(experiment, outcome)),
     )
@@ -273,11 +258,3 @@ def _code(conditions: list[Condition]) -> dict[str, str]:
 
 def _machine(made: dict[str, Any]) -> str:
     return f"iclab {made['iclab']}, torch {made['torch']}, Python {made['python']}, {made['machine']}"
-
-
-def _short(value: Any) -> str:
-    if isinstance(value, (list, tuple)):
-        return ", ".join(map(_short, value)) or "none"
-    if isinstance(value, dict):
-        return "; ".join(f"{key}: {_short(inner)}" for key, inner in value.items())
-    return f"{value:g}" if isinstance(value, float) else str(value)

@@ -41,6 +41,35 @@ class Chosen:
     """Other plausible values: `iclab run sensitivity` tests whether the claims depend on the choice."""
 
 
+@dataclass(frozen=True)
+class Described:
+    """The value of a setting, as JSON, and the reason for it."""
+
+    name: str
+    value: Any
+    disclosed: bool
+    why: str
+
+    @property
+    def text(self) -> str:
+        """The value for people to read."""
+        return short(self.value)
+
+
+def short(value: Any) -> str:
+    """Return a value of a setting as text.
+
+    Example:
+        >>> short({"linear": 0.05, "mamba": [1.0, 2.0]})
+        'linear: 0.05; mamba: 1, 2'
+    """
+    if isinstance(value, (list, tuple)):
+        return ", ".join(map(short, value)) or "none"
+    if isinstance(value, dict):
+        return "; ".join(f"{key}: {short(inner)}" for key, inner in value.items())
+    return f"{value:g}" if isinstance(value, float) else str(value)
+
+
 K = TypeVar("K", bound="Settings")
 
 
@@ -111,6 +140,16 @@ class Settings(Config):
                 arguments += ["--seeds", value] if name == "seeds" else ["--set", f"{name}={value}"]
             ways.append(arguments)
         return min(ways, key=len)
+
+    def described(self) -> list[Described]:
+        """Return every setting with the place in the paper that states it, or the reason for the choice."""
+        values = self.model_dump(mode="json")
+        return [
+            Described(name, values[name], True, mark.where)
+            if isinstance(mark, Disclosed)
+            else Described(name, values[name], False, mark.why)
+            for name, mark in self.provenance().items()
+        ]
 
     @classmethod
     def provenance(cls) -> dict[str, Disclosed | Chosen]:

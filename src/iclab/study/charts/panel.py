@@ -12,8 +12,6 @@ from typing import Any, Literal
 from iclab.study.charts import layers
 from iclab.study.charts.look import DIVERGING, FAINT, INK, Series, Shading
 
-BySeed = Mapping[int, float | None]
-"""One number per seed, None where it diverged."""
 Record = dict[str, Any]
 
 
@@ -108,7 +106,9 @@ class Panel:
 
     # What can be drawn.
 
-    def curve(self, series: Series, xs: Sequence[float], by_seed: Sequence[BySeed], *, band: bool = True) -> None:
+    def curve(
+        self, series: Series, xs: Sequence[float], by_seed: Sequence[Mapping[int, float | None]], *, band: bool = True
+    ) -> None:
         """Draw means over seeds, with a band from the lowest to the highest seed; skip points without any seed.
 
         Without any point there is no curve, and no name in the legend.
