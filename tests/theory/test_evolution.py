@@ -58,6 +58,8 @@ def test_a_token_without_vote_leaves_a_tie_which_is_an_error():
     found = evolve(TokenTypes([0.5, 0.5], [0.5, 0.5], [0.0, 0.5]), 3)
     assert found.error == pytest.approx(0.125, abs=1e-9)
     assert found.error_low <= found.error <= found.error_high
+    alone = evolve(TokenTypes([0.5, 0.5], [0.5, 0.5], [0.0, 0.5]), 3, bracket=False)
+    assert alone.error == pytest.approx(0.125, abs=1e-6)
     silent = evolve(TokenTypes([1.0], [0.5], [0.0]), 3)
     assert (float(silent.error), float(silent.hinge)) == (1.0, 1.0)
 
