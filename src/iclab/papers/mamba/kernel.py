@@ -113,7 +113,9 @@ class Kernel(Experiment[KernelSettings]):
                 line["τ"] = f"{np.mean([fit.time for fit in found]):.2f}"
                 line["R²"] = f"{np.mean([fit.r2 for fit in found]):.3f}"
                 means = _mean_entries(entries(rows, which, model))
-                line["entries by distance"] = ", ".join(f"{d}: {mean:.1f}" for d, mean in means.items())
+                line["entries by distance"] = ", ".join(f"{d}: {mean:.1f}" for d, mean in means.items()).replace(
+                    "-", "−"
+                )
                 by_distance = clean_errors(rows, which, model)
                 line["clean error by distance"] = ", ".join(f"{d}: {p.mean:.3f}" for d, p in by_distance.items())
                 lines.append(line)
