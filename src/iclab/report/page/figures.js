@@ -4,6 +4,7 @@ const NARROW = 640; // below this width, in pixels, panels stand one below the o
 const SPACING = 24; // between panels
 const AXIS = 56; // first guess of the width of a vertical axis; fit() corrects it
 const LIMITS = [120, 680]; // the width of a panel without axes
+const NEEDED = 196; // the width of the narrowest panel, with its axis
 
 const OPTIONS = { actions: false, defaultStyle: false, renderer: "svg", tooltip: { disableDefaultStyle: true } };
 
@@ -23,7 +24,11 @@ const panelsOf = (figure) => (figure.columns ? figure.spec.concat : []); // none
 const roomOf = (place) => place.parentElement.clientWidth;
 const columnsAt = (place) => {
   const figure = figureAt(place);
-  return roomOf(place) < NARROW ? 1 : Math.max(1, Math.min(figure.columns, panelsOf(figure).length));
+  const room = roomOf(place);
+  if (room < NARROW) return 1;
+  let columns = Math.max(1, Math.min(figure.columns, panelsOf(figure).length));
+  while (columns % 2 === 0 && columns * (NEEDED + SPACING) - SPACING > room) columns /= 2; // so that rows stay whole
+  return columns;
 };
 
 function config() {
