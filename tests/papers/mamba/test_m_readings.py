@@ -1,0 +1,60 @@
+"""M-readings: what its judges say of rows in which one reading, or none, gives both claims."""
+
+import pytest
+
+from iclab.papers.mamba.readings import BELOW, BEYOND, CLOSE, RULES, Readings, ReadingsSettings, where
+
+SETTINGS = ReadingsSettings(seeds=8, scales=(20 / 3,), countings=("bernoulli", "exact"))
+
+
+def rows_of(mamba, linear):
+    """Return rows with the given errors by set of training tasks, the same for every seed, rule and fraction."""
+    rows = []
+    for tasks in SETTINGS.task_sets:
+        for counting in SETTINGS.countings:
+            for rule in RULES:
+                for seed in range(8):
+                    for model, fractions, error in (
+                        ("mamba", (0.0, BELOW, CLOSE), mamba[tasks]),
+                        ("linear", (BEYOND,), linear[tasks]),
+                    ):
+                        for fraction in fractions:
+                            columns = where(model, tasks, 20 / 3, counting, rule, fraction)
+                            rows.append(columns | {"seed": seed, "error": error, "prompts": 10_000, "diverged": False})
+    return rows
+
+
+def verdicts(rows):
+    return {claim.id.partition(".")[2]: claim.verdict(rows)["verdict"] for claim in Readings().claims(SETTINGS)}
+
+
+def by_tasks(*errors):
+    return dict(zip(SETTINGS.task_sets, errors, strict=True))
+
+
+def test_no_set_of_tasks_gives_both():
+    found = verdicts(rows_of(by_tasks(0.1, 0.08, 0.001, 0.001), by_tasks(0.15, 0.11, 0.03, 0.03)))
+    assert found["both"] == "fails"
+    assert (found["linear-large.ring:1"], found["linear-large.ring:3"]) == ("holds", "fails")
+    assert found["mamba-below"] == found["mamba-close"] == found["mamba-close-exact"] == "holds"
+
+
+def test_one_set_that_gives_both_is_enough():
+    found = verdicts(rows_of(by_tasks(0.1, 0.005, 0.001, 0.001), by_tasks(0.15, 0.2, 0.03, 0.03)))
+    assert found["both"] == "holds"
+
+
+@pytest.mark.parametrize("error", [0.02, 0.5])
+def test_a_mamba_that_errs_is_noticed(error):
+    found = verdicts(rows_of(by_tasks(0.1, 0.1, error, 0.0), by_tasks(0.2, 0.2, 0.2, 0.2)))
+    assert found["mamba-below"] == "fails"
+    assert found["both"] == "holds"  # all tasks still give both
+
+
+def test_nothing_is_judged_without_rows():
+    assert set(verdicts([]).values()) == {"not run"}
+
+
+def test_every_claim_is_about_measured_cells():
+    columns = [condition.columns for condition in Readings().conditions(SETTINGS)]
+    assert len({tuple(c.items()) for c in columns}) == 4 * 2 * (3 * 2 + 1 + 3)
