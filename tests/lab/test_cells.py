@@ -314,7 +314,7 @@ def test_numbers_that_are_not_finite_are_refused(path: str, value: float):
 @pytest.mark.parametrize(
     "changes, words",
     [
-        ({"probe": "nope"}, "probe = 'nope': must be one of error, attention, gates, tokens, vote"),
+        ({"probe": "nope"}, "probe = 'nope': must be one of error, worst, worst-placement, attention"),
         ({"at": 3}, "at = 3: weights are kept after steps 0, 2, 4"),
         ({"prompts.patterns.dimension": 11}, "prompts.patterns: must be those of the training"),
         ({"count": 0}, "greater than or equal to 1"),
