@@ -207,7 +207,8 @@ def _panel(rows: list[Row], settings: ReachSettings, column: str) -> Panel:
                 if (good := [value for value in found.values() if value is not None])
             }
             panel.line(RENEWAL, list(means), list(means.values()))
-        look: dict[str, Any] = {"hollow": True, "size": 90.0} if time == START else {}
+        early = {START: 110.0, PHASE_ONE: 30.0}  # one inside the other: they hardly differ
+        look: dict[str, Any] = {"hollow": True, "size": early[time]} if time in early else {}
         series = Series(f"at {time}", colour, line=False, **look)
         draw_means(panel, series, _over_length(rows, settings, time, column))
     return panel
