@@ -96,32 +96,17 @@ class TrainedAttention(Experiment[AttentionSettings]):
         def same(rows: list[Row]) -> dict[float, BySeed]:
             return {m: _sum(rows, "same", tasks="all", relevant=m, alpha=0.0) for m in settings.relevants}
 
-        def sizes(rows: list[Row]) -> Iterator[tuple[str, BySeed]]:
-            for where, columns in _settings(settings):
-                yield where, _sum(rows, "same", **columns)
-
         def rest(pairs: Pairs) -> Any:
             return lambda rows: points_of(
                 ((where, _ratio(rows, **c)) for where, c in _settings(settings) if c["pairs"] == pairs), n
             )
-
-        def share(rows: list[Row]) -> Iterator[tuple[str, BySeed]]:
-            for m in settings.relevants:
-                yield f"M1 = {m}", scaled(_ratio(rows, tasks=HALF, relevant=m), m - 1)
-
-        def steady(rows: list[Row]) -> Iterator[tuple[str, BySeed]]:
-            clean = _sum(rows, "same", tasks="all", relevant=settings.relevant, alpha=0.0)
-            for alpha in settings.test_fractions:
-                if alpha:
-                    found = _sum(rows, "same", tasks="all", relevant=settings.relevant, alpha=alpha)
-                    yield f"α = {alpha:g}", quotient(found, clean)
 
         return [
             Claim(
                 "M-cor1.same",
                 "(16): scores on the query's pattern add up to at least Θ(1)",
                 "their sum is above 1, so that zF can reach 1, at every M1, α and multiple of T_M, both task graphs",
-                judged(lambda rows: points_of(sizes(rows), n), every_above, 1.0),
+                judged(lambda rows: points_of(_sizes(rows, settings), n), every_above, 1.0),
             ),
             Claim(
                 "M-cor1.same-relevant",
@@ -145,7 +130,7 @@ class TrainedAttention(Experiment[AttentionSettings]):
                 "M-cor1.share",
                 "(A): with all training tasks, others / same tends to −1/(M1 − 1)",
                 f"others / same × (M1 − 1) within {NEAR:g} of −1 at T_M for every M1, no outliers, w⁽⁰⁾ = 0",
-                judged(lambda rows: points_of(share(rows), n), every_within, -1 - NEAR, -1 + NEAR),
+                judged(lambda rows: points_of(_share(rows, settings), n), every_within, -1 - NEAR, -1 + NEAR),
                 ours=True,
             ),
             Claim(
@@ -153,7 +138,7 @@ class TrainedAttention(Experiment[AttentionSettings]):
                 "(16): for prompts with unseen outliers as well",
                 f"sum on the query's pattern / the same without outliers within {SMALL:g} of 1, κ_a' = "
                 f"{settings.test_scale:g}",
-                judged(lambda rows: points_of(steady(rows), n), every_within, 1 - SMALL, 1 + SMALL),
+                judged(lambda rows: points_of(_steady(rows, settings), n), every_within, 1 - SMALL, 1 + SMALL),
             ),
         ]
 
@@ -250,3 +235,21 @@ def _c(rows: list[Row], settings: AttentionSettings) -> Panel:
 
 _PAIRS = (("met", "ring, patterns of a task", "#CC79A7"), ("never met", "ring, patterns two tasks apart", "#E69F00"))
 BOUND = reference(f"{SMALL:g}, judged as small", DASHED)
+
+
+def _sizes(rows: list[Row], settings: AttentionSettings) -> Iterator[tuple[str, BySeed]]:
+    for where, columns in _settings(settings):
+        yield where, _sum(rows, "same", **columns)
+
+
+def _share(rows: list[Row], settings: AttentionSettings) -> Iterator[tuple[str, BySeed]]:
+    for m in settings.relevants:
+        yield f"M1 = {m}", scaled(_ratio(rows, tasks=HALF, relevant=m), m - 1)
+
+
+def _steady(rows: list[Row], settings: AttentionSettings) -> Iterator[tuple[str, BySeed]]:
+    clean = _sum(rows, "same", tasks="all", relevant=settings.relevant, alpha=0.0)
+    for alpha in settings.test_fractions:
+        if alpha:
+            found = _sum(rows, "same", tasks="all", relevant=settings.relevant, alpha=alpha)
+            yield f"α = {alpha:g}", quotient(found, clean)

@@ -132,13 +132,6 @@ def _own_claims(settings: GrowthSettings) -> list[Claim]:
     def least(rows: list[Row]) -> dict[float, BySeed]:
         return over_time(of(rows, "graph", base), "key", "own")
 
-    def rates(rows: list[Row]) -> Iterator[tuple[str, BySeed]]:
-        for graph, own, here in _graphs(rows, settings):
-            for step in _early(here, own):
-                for matrix, name in MATRICES.items():
-                    moved = entry(here, matrix, "own", step=step)
-                    yield f"{name}, {graph}, step {step}", scaled(moved, 1 / (own.init_scale * own.weight(step, 0)))
-
     def straight(rows: list[Row]) -> BySeed:
         delta = settings.init_scale
         logs = {
@@ -177,7 +170,7 @@ def _own_claims(settings: GrowthSettings) -> list[Claim]:
             "M-lem3.rate",
             "(A): entries of patterns with themselves are δ exp(τL), τ = η β² (1 − p_a) g t / (2 M1)",
             f"measured / (A) within {NEAR:g} of 1 at every kept step at which (A) has E zF below {EARLY:g}",
-            judged(lambda rows: points_of(rates(rows), n), every_within, 1 - NEAR, 1 + NEAR),
+            judged(lambda rows: points_of(_rates(rows, settings), n), every_within, 1 - NEAR, 1 + NEAR),
             ours=True,
         ),
         Claim(
@@ -193,31 +186,6 @@ def _own_claims(settings: GrowthSettings) -> list[Claim]:
 def _pair_claims(settings: GrowthSettings) -> list[Claim]:
     n = settings.seeds
 
-    def shares(rows: list[Row]) -> Iterator[tuple[str, BySeed]]:
-        for value, own in settings.sweep("relevant").items():
-            met, same = (entry(of(rows, "relevant", value), "key", kind) for kind in ("met", "own"))
-            yield f"M1 = {value:g}", scaled(quotient(met, same), own.relevant - 1)
-
-    def falls(rows: list[Row]) -> Iterator[tuple[str, BySeed]]:
-        for graph, _, here in _graphs(rows, settings):
-            for step in kept_steps(here):
-                met, same = (entry(here, "key", kind, step=step) for kind in ("met", "own"))
-                yield f"{graph}, step {step}", quotient(met, same)
-
-    def apart(rows: list[Row]) -> Iterator[tuple[str, BySeed]]:
-        for graph, own, here in _graphs(rows, settings):
-            if not own.theory.graph.complete:
-                step = max(kept_steps(here), default=0)
-                unmet, same = entry(here, "key", "unmet", step=step, distance=2), entry(here, "key", "own", step=step)
-                yield f"{graph}, step {step}", quotient(unmet, same)
-
-    def second(rows: list[Row]) -> Iterator[tuple[str, BySeed]]:
-        for graph, own, here in _graphs(rows, settings):
-            if not own.theory.graph.complete:
-                for step in _early(here, own, FIRST):
-                    unmet = entry(here, "key", "unmet", step=step, distance=2)
-                    yield f"{graph}, step {step}", scaled(unmet, 1 / (own.init_scale * own.weight(step, 2)))
-
     def size(rows: list[Row]) -> dict[float, BySeed]:
         found = {}
         for value in settings.sweep("relevant"):
@@ -231,7 +199,7 @@ def _pair_claims(settings: GrowthSettings) -> list[Claim]:
             "M-lem3.met",
             "(26): entries between patterns of a training task fall",
             "their ratio to a pattern's own entry is below 0 at every kept step",
-            judged(lambda rows: points_of(falls(rows), n), every_below, 0.0),
+            judged(lambda rows: points_of(_falls(rows, settings), n), every_below, 0.0),
         ),
         exponent_claim(
             "M-lem3.met-size",
@@ -245,20 +213,20 @@ def _pair_claims(settings: GrowthSettings) -> list[Claim]:
             "M-lem3.met-share",
             "(A): they fall by own / degree, the degree of the task graph being M1 − 1 for all tasks",
             f"between / own × (M1 − 1) within {NEAR:g} of −1 at every M1",
-            judged(lambda rows: points_of(shares(rows), n), every_within, -1 - NEAR, -1 + NEAR),
+            judged(lambda rows: points_of(_shares(rows, settings), n), every_within, -1 - NEAR, -1 + NEAR),
             ours=True,
         ),
         Claim(
             "M-lem3.unmet",
             "(25): entries between patterns that share no training task stay 0",
             f"|entry at graph distance 2| below {NEAR:g} of a pattern's own, where (E) puts E zF at 1/2",
-            judged(lambda rows: points_of(apart(rows), n), every_within, -NEAR, NEAR),
+            judged(lambda rows: points_of(_apart(rows, settings), n), every_within, -NEAR, NEAR),
         ),
         Claim(
             "M-lem3.unmet-kernel",
             "(A): they grow as δ exp(τL) at graph distance 2, from the second step on",
             f"measured / (A) within {NEAR:g} of 1 from step {FIRST} on while (A) has E zF below {EARLY:g}",
-            judged(lambda rows: points_of(second(rows), n), *within),
+            judged(lambda rows: points_of(_second(rows, settings), n), *within),
             ours=True,
         ),
     ]
@@ -321,3 +289,40 @@ def _noise_claims(settings: GrowthSettings) -> list[Claim]:
             )
         )
     return claims
+
+
+def _rates(rows: list[Row], settings: GrowthSettings) -> Iterator[tuple[str, BySeed]]:
+    for graph, own, here in _graphs(rows, settings):
+        for step in _early(here, own):
+            for matrix, name in MATRICES.items():
+                moved = entry(here, matrix, "own", step=step)
+                yield f"{name}, {graph}, step {step}", scaled(moved, 1 / (own.init_scale * own.weight(step, 0)))
+
+
+def _shares(rows: list[Row], settings: GrowthSettings) -> Iterator[tuple[str, BySeed]]:
+    for value, own in settings.sweep("relevant").items():
+        met, same = (entry(of(rows, "relevant", value), "key", kind) for kind in ("met", "own"))
+        yield f"M1 = {value:g}", scaled(quotient(met, same), own.relevant - 1)
+
+
+def _falls(rows: list[Row], settings: GrowthSettings) -> Iterator[tuple[str, BySeed]]:
+    for graph, _, here in _graphs(rows, settings):
+        for step in kept_steps(here):
+            met, same = (entry(here, "key", kind, step=step) for kind in ("met", "own"))
+            yield f"{graph}, step {step}", quotient(met, same)
+
+
+def _apart(rows: list[Row], settings: GrowthSettings) -> Iterator[tuple[str, BySeed]]:
+    for graph, own, here in _graphs(rows, settings):
+        if not own.theory.graph.complete:
+            step = max(kept_steps(here), default=0)
+            unmet, same = entry(here, "key", "unmet", step=step, distance=2), entry(here, "key", "own", step=step)
+            yield f"{graph}, step {step}", quotient(unmet, same)
+
+
+def _second(rows: list[Row], settings: GrowthSettings) -> Iterator[tuple[str, BySeed]]:
+    for graph, own, here in _graphs(rows, settings):
+        if not own.theory.graph.complete:
+            for step in _early(here, own, FIRST):
+                unmet = entry(here, "key", "unmet", step=step, distance=2)
+                yield f"{graph}, step {step}", scaled(unmet, 1 / (own.init_scale * own.weight(step, 2)))

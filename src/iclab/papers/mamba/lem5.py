@@ -91,13 +91,7 @@ class SecondPhase(Experiment[LogitSettings]):
     def claims(self, settings: LogitSettings) -> list[Claim]:
         """Claim (37), (38) and (171)."""
         n = settings.seeds
-        times = [times for times in settings.multiples if times <= settings.last]
-
-        def slopes(rows: list[Row]) -> Iterator[tuple[str, BySeed]]:
-            for multiple in times:
-                found = _over_relevant(rows, settings, "outlier", "q90", multiple)
-                logs = {math.log(m): scaled(by_seed, -1.0) for m, by_seed in found.items()}
-                yield f"{multiple} T_M", fit_per_seed(logs, lambda xs, ys: straight_line(xs, ys)[0])
+        times = _times(settings)
 
         def lowest(multiples: list[int]) -> Any:
             return lambda rows: points_of(
@@ -112,19 +106,13 @@ class SecondPhase(Experiment[LogitSettings]):
         def straight(loss: Loss) -> Any:
             return mean_point(n, lambda rows: fit_per_seed(_logs(_fall(rows, settings, loss)), straightness))
 
-        def predicted(rows: list[Row]) -> Iterator[tuple[str, BySeed]]:
-            for multiple in times:
-                for m, found in _over_relevant(rows, settings, "outlier", "mean", multiple).items():
-                    logit_ = predicted_gate(settings.replace(relevant=m), multiple, settings.last)[1]
-                    yield f"M1 = {m:g}, {multiple} T_M", scaled(found, 1 / logit_)
-
         span = f"over a factor of {settings.longest} in t"
         return [
             Claim(
                 "M-lem5.outliers",
                 "(37): logits of outliers are ≲ −log M1",
                 f"slope of −logit (90 % quantile of outliers) on log M1 above {LEAST_SLOPE:g} at every multiple of T_M",
-                judged(lambda rows: points_of(slopes(rows), n), every_above, LEAST_SLOPE),
+                judged(lambda rows: points_of(_slopes(rows, settings), n), every_above, LEAST_SLOPE),
             ),
             Claim(
                 "M-lem5.clean",
@@ -154,7 +142,7 @@ class SecondPhase(Experiment[LogitSettings]):
                 "M-lem5.mean-field",
                 "mean logits of outliers are those of the mean field (F), which has no free constant",
                 f"measured / (F) within {NEAR:g} of 1 for every M1 and multiple of T_M",
-                judged(lambda rows: points_of(predicted(rows), n), every_within, 1 - NEAR, 1 + NEAR),
+                judged(lambda rows: points_of(_predicted(rows, settings), n), every_within, 1 - NEAR, 1 + NEAR),
                 ours=True,
             ),
         ]
@@ -163,7 +151,7 @@ class SecondPhase(Experiment[LogitSettings]):
         """Return one line per M1 and multiple of T_M."""
         lines = []
         for m in settings.relevants:
-            for multiple in (times for times in settings.multiples if times <= settings.last):
+            for multiple in _times(settings):
                 line: dict[str, Any] = {"M1": m, "T / T_M": multiple}
                 for kind in ("outlier", "clean"):
                     for column, name in (("mean", "mean"), ("q10", "10 %"), ("q90", "90 %")):
@@ -174,7 +162,7 @@ class SecondPhase(Experiment[LogitSettings]):
 
     def chart(self, rows: list[Row], settings: LogitSettings) -> Figure:
         """Draw logits against M1 at T_M and later, and −wᵀv̂ over time."""
-        late = max(times for times in settings.multiples if times <= settings.last)
+        late = _times(settings)[-1]
         panels = [
             _relevant_panel(rows, settings, "A  at T_M", 1),
             _relevant_panel(rows, settings, f"B  at {late} T_M", late),
@@ -234,3 +222,22 @@ def _time_panel(rows: list[Row], settings: LogitSettings) -> Panel:
                 MEAN_FIELD, [float(curve.steps[i] / start) for i in kept], [-float(curve.numbers[i, 3]) for i in kept]
             )
     return panel
+
+
+def _slopes(rows: list[Row], settings: LogitSettings) -> Iterator[tuple[str, BySeed]]:
+    for multiple in _times(settings):
+        found = _over_relevant(rows, settings, "outlier", "q90", multiple)
+        logs = {math.log(m): scaled(by_seed, -1.0) for m, by_seed in found.items()}
+        yield f"{multiple} T_M", fit_per_seed(logs, lambda xs, ys: straight_line(xs, ys)[0])
+
+
+def _predicted(rows: list[Row], settings: LogitSettings) -> Iterator[tuple[str, BySeed]]:
+    for multiple in _times(settings):
+        for m, found in _over_relevant(rows, settings, "outlier", "mean", multiple).items():
+            logit_ = predicted_gate(settings.replace(relevant=m), multiple, settings.last)[1]
+            yield f"M1 = {m:g}, {multiple} T_M", scaled(found, 1 / logit_)
+
+
+def _times(settings: LogitSettings) -> list[int]:
+    """Return the multiples of T_M over M1."""
+    return [times for times in settings.multiples if times <= settings.last]
