@@ -8,7 +8,7 @@ from iclab.catalog import find
 from iclab.papers.mamba import thm1_settings, thm3
 from iclab.papers.mamba.thm1_conditions import READINGS, needed_strength
 from iclab.papers.mamba.thm1_settings import FIXED, SWEEPS, TWINS, Theorem1Settings
-from iclab.papers.mamba.thm3 import LINEAR, MAMBA, OTHERS, Theorem3Settings
+from iclab.papers.mamba.thm3_settings import LINEAR, MAMBA, OTHERS, Theorem3Settings
 from iclab.papers.mamba.times import HALF, last, ratio
 
 SEEDS = 3
