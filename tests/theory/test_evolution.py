@@ -164,6 +164,20 @@ def test_sums_and_states_agree():
         assert found.hinge_low <= found.hinge <= found.hinge_high
 
 
+@pytest.mark.parametrize("length", [1, 2, 5, 40, 200])
+def test_sums_far_from_their_mean_are_not_lost(length):
+    """Votes of 1 and 0.97 or 0.99 share no unit; errors then lie at the far end of the window."""
+    found = []
+    for other in (0.97, 0.99):
+        clean, flipped = (TokenTypes([0.5, 0.5], [1.0, 1.0], [sign, sign * other]) for sign in (1.0, -1.0))
+        found.append(float(evolve(clean, Context(length, 0.1), flipped, bracket=False).error))
+    k = np.arange(length + 1)
+    law = Context(length, 0.1).weights()
+    low, high = law[k > length / 2].sum(), law[k >= length / 2].sum()  # as many flipped as clean ones: a coin, about
+    assert low - 1e-6 <= found[0] <= high + 1e-6
+    assert found[0] == pytest.approx(found[1], abs=1e-3)
+
+
 def test_sums_with_an_exact_count_do_not_depend_on_the_place():
     clean, outlier = TokenTypes([0.6, 0.4], 1.0, [0.71, 0.2]), TokenTypes([1.0], [1.0], [-0.5])
     found = [evolve(clean, Context(6, count=3, placement=p), outlier).error for p in ("random", "farthest", "closest")]

@@ -303,14 +303,15 @@ def _law_of_sum(
     share = float((weights * np.arange(length + 1)).sum() / length)
     mean = ((1 - share) * (clean[0] * clean[2]).sum() + share * (outlier[0] * outlier[2]).sum()) / cell
     origin = round(mean)  # so that sums stay near 0, and wrap round the window as little as possible
-    spectra, least = [], 0
+    spectra, least, most = [], 0, 0
     for part in (clean, outlier):
         x = part[2] / cell
         x = np.where(np.abs(x - np.round(x)) < 1e-9, np.round(x), x)
         below = np.floor(x)
         f = x - below if rule == "split" else (x > below) * float(rule == "up")
         at = below.astype(np.int64) - origin
-        least = min(least, int(at[part[0] > 0].min(initial=0)) - 1)
+        least = min(least, int(at[part[0] > 0].min(initial=0)))
+        most = max(most, int(at[part[0] > 0].max(initial=0)))
         g = 1.0 - f  # four points around a step share its mass so that the first three moments are kept
         shares = (-f * g * (1 + g) / 6, g * (1 + f) * (1 + g) / 2, f * (1 + f) * (1 + g) / 2, -f * g * (1 + f) / 6)
         mass = sum(np.bincount((at + i - 1) % grid, part[0] * w, grid) for i, w in enumerate(shares))
@@ -320,6 +321,9 @@ def _law_of_sum(
     else:
         spectrum = spectra[0] ** (length - context.count) * spectra[1] ** context.count
     law = np.fft.irfft(spectrum, grid)
-    start = max(length * least, -(grid // 2))
+    room = grid - length * (
+        most - least
+    )  # if every sum fits, the window holds all; else those near the mean
+    start = length * least - min(room // 2, 2) if room > 0 else max(length * (least - 1), -(grid // 2))
     index = np.arange(grid, dtype=np.int64)
     return law, (index - start) % grid + start + length * origin
