@@ -33,7 +33,7 @@ class AttentionSettings(LateSettings):
     """Trainings over M1 with all tasks, and one whose tasks form a ring."""
 
     multiples: Annotated[Multiples, Chosen("kept steps in units of T_M", grid=True)] = (1, 2, 4)
-    test_fractions: Annotated[Values, Chosen("α", grid=True)] = (0.0, 0.3, 0.6)
+    test_fractions: Annotated[Values, Chosen("α of the test prompts", grid=True)] = (0.0, 0.3, 0.6)
     test_scale: Annotated[float, Field(gt=0), Chosen("κ_a' = κ_a/L for the weakest of the paper's mixtures")] = 6.67
     ring: Annotated[TaskSet, Chosen("a task graph that meets Condition 1 and is not complete")] = Ring(steps=1)
 

@@ -24,6 +24,8 @@ BEYOND, BELOW, CLOSE = 0.55, 0.75, 0.8
 """α just above 1/2, and two readings of "close to 0.8"."""
 MEASURED = {"mamba": (0.0, BELOW, CLOSE), "linear": (BEYOND,)}
 """Where each model's claim is about; without outliers there is only one label rule."""
+DRAW = 1
+"""Other test prompts than those of M-fig2."""
 RESTORED = 20 / 3
 """κ_a / L = 2 / 0.3, from which on (61) speaks."""
 
@@ -90,7 +92,7 @@ class Readings(Experiment[ReadingsSettings]):
                 for fraction in MEASURED[model] if rule == "flip" else MEASURED[model][-2:]:
                     prompts = test.test_prompts_with(labels=rule, **test.amount(fraction))
                     columns = where(model, tasks, scale, counting, rule, fraction)
-                    cell = {"probe": "error", "prompts": prompts, "count": settings.test_prompts}
+                    cell = {"probe": "error", "prompts": prompts, "count": settings.test_prompts, "draw": DRAW}
                     found += in_groups(settings, columns, training, **cell)
         return found
 

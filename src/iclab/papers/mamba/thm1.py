@@ -36,7 +36,7 @@ class TrainingTime(Experiment[Theorem1Settings]):
         "outliers, which saves steps. G to I: what conditions (i), (ii) and (iii) need at the end of training."
     )
     caption = "exponents of T: mean over seeds and 95 % interval, fitted seed by seed"
-    theorems = ("M-cond1",)
+    theorems = ("M-lem3", "M-thm3")
     settings = Theorem1Settings
 
     def conditions(self, settings: Theorem1Settings) -> list[Condition]:
