@@ -19,7 +19,8 @@ Someone who may also reorder the outliers among themselves can do more harm; tha
 swapping two neighbours lowers z·F if the one nearer to the query has the larger z y s. So the worst order has them by
 falling z y s. If a label changes σ too, labels and order cannot be chosen one after the other.)
 
-Both are exact, not bounds. The rule for the labels of outliers that the prompts come with does not matter, and for
+Both are exact, not bounds, for labels that may be chosen with the query in view. (M's Definition 2 makes a label a
+function of its own example. That can do no more harm, and no less where flipping is the worst.) The rule for the labels of outliers that the prompts come with does not matter, and for
 ``worst-placement`` neither does the rule for their places, except that it decides which examples were drawn.
 """
 

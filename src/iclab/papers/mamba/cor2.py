@@ -34,7 +34,7 @@ POWER = reference("∝ M1^−½", DOTTED)
 class GateSettings(LateSettings):
     """Trainings over M1 and κ_a, over l_tr, and tests over α."""
 
-    scales: Annotated[Values, Chosen("κ_a", grid=True)] = (1.0, 2.0, 4.0)
+    scales: Annotated[Values, Chosen("κ_a of the sweep", grid=True)] = (1.0, 2.0, 4.0)
     lengths: Annotated[Counts, Chosen("l_tr = l_ts", grid=True)] = (10, 20, 40, 80, 160, 320)
     test_fractions: Annotated[Values, Chosen("α of the tests of (18)", grid=True)] = (0.0, 0.3, 0.6)
     last: Annotated[int, Field(ge=1), Chosen("the longest training at the base setting, in T_M", grid=True)] = 16
