@@ -46,7 +46,7 @@ class LemmaSettings(Settings):
     context_length: Annotated[int, Field(ge=1), Chosen("l_tr of the base setting")] = 40
     tasks: Annotated[TaskSet, Chosen("a complete task graph, for which nothing is left to M-kernel")] = AllPairs()
     step_size: Annotated[float, Chosen("η: training takes hundreds of steps")] = 0.02
-    batch_size: Annotated[int, Field(ge=1), Chosen("B")] = 512
+    batch_size: Annotated[int, Field(ge=1), Chosen("B, prompts per step")] = 512
     steps: Annotated[int, Field(ge=1), Chosen("the longest training", grid=True)] = 100_000
     test_prompts: Annotated[int, Field(ge=1), Chosen("per seed, step and condition", grid=True)] = 2_000
 
