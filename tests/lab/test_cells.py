@@ -300,7 +300,7 @@ def test_unknown_keys_are_refused_everywhere(above: str):
 
 
 def test_unknown_model_options_are_refused():
-    with pytest.raises(ValidationError, match=r"nonsense = 1: unknown option; known: state_size, init_scale, gate_scale"):
+    with pytest.raises(ValidationError, match=r"nonsense = 1: unknown option; known: state_size, init_scale"):
         measurement({f"{OPTIONS}.nonsense": 1})
 
 

@@ -103,7 +103,7 @@ def test_models_without_a_gate_have_no_logits():
 
 
 def test_lemma_3_25_is_true_of_the_first_step_and_not_of_the_second():
-    """Entries between patterns that share no task stay 0 for one step, up to rounding; after the second they are δ a² (L²), a the τ of one step."""
+    """Entries between patterns that share no task are 0 after one step, and δ a² (L²) after two, a the τ of one."""
     patterns = Patterns(dimension=10, relevant=6, irrelevant=1, outlier=0, relevant_norm=1.0)
     prompts = Prompts(patterns=patterns, tasks="ring:1", context_length=8, irrelevant_scale=0.0)
     recipe = Recipe(steps=2, step_size=0.5, batch_size=20_000, snapshots=(1,), frozen=("gate",))

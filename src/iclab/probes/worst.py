@@ -20,8 +20,9 @@ swapping two neighbours lowers z·F if the one nearer to the query has the large
 falling z y s. If a label changes σ too, labels and order cannot be chosen one after the other.)
 
 Both are exact, not bounds, for labels that may be chosen with the query in view. (M's Definition 2 makes a label a
-function of its own example. That can do no more harm, and no less where flipping is the worst.) The rule for the labels of outliers that the prompts come with does not matter, and for
-``worst-placement`` neither does the rule for their places, except that it decides which examples were drawn.
+function of its own example. That can do no more harm, and no less where flipping is the worst.) The rule for the labels
+of outliers that the prompts come with does not matter, and for ``worst-placement`` neither does the rule for their
+places, except that it decides which examples were drawn.
 """
 
 from __future__ import annotations
