@@ -140,7 +140,7 @@ def _lengths(rows: list[Row], settings: Thm2Settings) -> Panel:
             end = [e for e in (found[-1].values() if found else ()) if e is not None]
             if adversary == "places" and end:
                 above = fraction == max(settings.length_fractions)
-                side = {"x": 250, "align": "right"} if above else {"x": 290, "align": "left"}
+                side = {"x": 250, "align": "right"} if above else {"x": 310, "align": "right"}
                 panel.note(f"α = {fraction:g}", y=sum(end) / len(end) * (0.8 if above else 0.12), **side)  # type: ignore[arg-type]
     return panel
 
@@ -159,7 +159,8 @@ def _short(rows: list[Row], settings: Thm2Settings) -> Panel:
             p = proportion(mine, **place.where, adversary="labels")
             if p is not None and p.mean:
                 panel.interval(RANDOM, place.x, p.mean, max(p.interval.low, 1e-5), p.interval.high)
-        panel.note(f"α = {fraction:g}", 5.5, fraction**5, colour=FAINT)
+        at = max((k for k in settings.short_lengths if fraction**k > 2e-3), default=1)  # low enough not to meet others
+        panel.note(f"α = {fraction:g}", at * 0.93, fraction**at * 0.4, align="right", colour=FAINT)
         panel.rule(x=math.log(settings.relevant) / (1 - fraction), dash=DOTTED)
     return panel
 

@@ -146,7 +146,7 @@ class Thm2Settings(MambaPaper):
 
     def quick(self) -> Self:
         """Return the quick edition: one group of seeds, fewer prompts."""
-        return super().quick().replace(test_prompts=min(self.test_prompts, 2_000))
+        return super().quick().replace(test_prompts=min(self.test_prompts, 1_000))
 
     def training(self, place: Place) -> Training:
         """Return the training of a place."""

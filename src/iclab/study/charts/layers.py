@@ -104,6 +104,16 @@ def tiles(records: Records, shading: Shading, x: Channel, y: Channel) -> list[La
     ]
 
 
+def patches(records: Records, shading: Shading, x: Channel, y: Channel) -> list[Layer]:
+    """Rectangles of a map of numbers whose axes have numbers."""
+    if not records:
+        return []
+    colour = {"field": "value", "type": "quantitative", "legend": None, "scale": shading.scale()}
+    place = {"x": x, "x2": {"field": "x2"}, "y": y, "y2": {"field": "y2"}}
+    tips = {"tooltip": [_tip("value", "value", number=True)]}
+    return [_layer(records, {"type": "rect", "clip": True}, place | tips | {"color": colour}, hides=False)]
+
+
 def bands(records: Records, looks: Looks, x: Channel, y: Channel) -> list[Layer]:
     """Shaded ranges."""
     if not records:

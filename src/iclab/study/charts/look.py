@@ -118,6 +118,9 @@ def _dark(colour: str) -> bool:
 DIVERGING = Shading(("#D55E00", "#F7F7F7", "#0072B2"), (-1.0, 0.0, 1.0))
 """Orange below 0, blue above."""
 
+ERRORS = Shading(("#EAF1F6", "#FBE9D3", "#F3B562", "#D55E00", "#4D2200"), (0.0, 0.01, 0.1, 0.5, 1.0))
+"""Pale blue without errors, orange to brown with many; 0.01 can be told from 0."""
+
 PRINTED = Series("the paper", INK, mark="diamond", line=False, hollow=True, size=60.0)
 """The paper's own numbers."""
 

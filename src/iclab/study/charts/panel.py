@@ -95,6 +95,7 @@ class Panel:
         self._ranges: list[Record] = []
         self._cells: list[Record] = []
         self._tiles: list[Record] = []
+        self._patches: list[Record] = []
         self._rules: list[Record] = []
         self._notes: list[Record] = []
         self._curves = 0
@@ -178,6 +179,10 @@ class Panel:
         """Fill one cell of a map of numbers, whose axes have names; ``shading`` says which colour a number has."""
         self._tiles.append({"x": x, "y": y, "value": value, "text": text})
 
+    def patch(self, across: tuple[float, float], up: tuple[float, float], value: float) -> None:
+        """Fill a rectangle of a map of numbers whose axes have numbers, so that curves can be drawn over it."""
+        self._patches.append({"x": across[0], "x2": across[1], "y": up[0], "y2": up[1], "value": value})
+
     def rule(
         self, *, x: float | None = None, y: float | None = None, dash: Sequence[float] = (), ink: str = FAINT
     ) -> None:
@@ -226,6 +231,7 @@ class Panel:
             *layers.bars(self._bars, looks, x, y),
             *layers.cells(self._cells, looks, x, y),
             *layers.tiles(self._tiles, self.shading, x, y),
+            *layers.patches(self._patches, self.shading, x, y),
             *layers.bands(self._bands, looks, x, y),
             *layers.lines(self._lines, looks, x, y),
             *layers.ranges(self._ranges, looks, x, y),
