@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 from iclab.beyond.phase_chart import draw
@@ -79,7 +80,7 @@ class PhaseDiagram(Experiment[PhaseSettings]):
 
     def claims(self, settings: PhaseSettings) -> list[Claim]:
         """Return which frontier is right."""
-        return [*_strengths(settings), *_lengths(settings)]
+        return [*_strengths(settings), *_learning(settings), *_lengths(settings)]
 
     def table(self, rows: list[Row], settings: PhaseSettings) -> list[dict[str, Any]]:
         """Return one line per cell of a map."""
@@ -121,25 +122,25 @@ def _cells(settings: PhaseSettings, map_: str, pairs: Pairs, rule: Callable[...,
     return judged(points, rule, margin)
 
 
+def _frontier(rows: list[Row], settings: PhaseSettings) -> dict[float, BySeed]:
+    """Return the κ_a' from which on Mamba's error stays below `CROSSED`, by κ_a and seed."""
+    mine = [row for row in rows if row["map"] == "strength" and row["model"] == "mamba"]
+    places = [scale for scale in settings.mamba_scales if scale > 0]
+    found = {}
+    for a in (a for a in settings.train_scales if WORKING[0] <= a <= WORKING[1]):
+        curve = [errors(mine, train_scale=a, test_scale=b) for b in places]
+        logs = crossings([math.log(b) for b in places], curve, CROSSED)
+        found[a] = {seed: None if at is None else math.exp(at) for seed, at in logs.items()}
+    return found
+
+
 def _strengths(settings: PhaseSettings) -> list[Claim]:
     floor, grid = all_outliers(settings.outlier_fraction, settings.context_length), settings.mamba_scales
     small = SMALL + floor
     strong = [(a, b) for a in settings.train_scales for b in grid if a and b * settings.smallest_sum >= a]
     inside = [(a, b) for a, b in strong if a >= settings.printed]
-    weak = [(a, b) for a in settings.train_scales for b in grid if 0 < a <= settings.learnt / FAR and b > 0]
-    none = [(0.0, b) for b in grid]
     few = [a for a in settings.slow_scales if settings.slow_step_size * a**2 <= STEEP]
     slow = [(a, b) for a in few for b in settings.slow_test_scales if b * settings.smallest_sum >= a]
-
-    def frontier(rows: list[Row]) -> dict[float, BySeed]:
-        mine = [row for row in rows if row["map"] == "strength" and row["model"] == "mamba"]
-        places = [scale for scale in grid if scale > 0]
-        found = {}
-        for a in (a for a in settings.train_scales if WORKING[0] <= a <= WORKING[1]):
-            curve = [errors(mine, train_scale=a, test_scale=b) for b in places]
-            logs = crossings([math.log(b) for b in places], curve, CROSSED)
-            found[a] = {seed: None if at is None else math.exp(at) for seed, at in logs.items()}
-        return found
 
     below = f"worst-case error of Mamba < {SMALL} + α^l at α = {settings.outlier_fraction:g}"
     known: dict[str, Any] = {"models": ("mamba",), "ours": True}
@@ -166,6 +167,16 @@ def _strengths(settings: PhaseSettings) -> list[Claim]:
             _cells(settings, "slow", slow, every_below, small),
             **known,
         ),
+    ]
+
+
+def _learning(settings: PhaseSettings) -> list[Claim]:
+    """Return the claims about what the gate learns, and from which κ_a on."""
+    grid = settings.mamba_scales
+    weak = [(a, b) for a in settings.train_scales for b in grid if 0 < a <= settings.learnt / FAR and b > 0]
+    none = [(0.0, b) for b in grid]
+    known: dict[str, Any] = {"models": ("mamba",), "ours": True}
+    return [
         Claim(
             "phase-diagram.learnt",
             "(C) is where the gate begins to know outliers",
@@ -185,7 +196,7 @@ def _strengths(settings: PhaseSettings) -> list[Claim]:
             "phase-diagram.restored",
             f"the frontier over κ_a', where the worst-case error of Mamba is {CROSSED}, is proportional to κ_a, "
             f"for κ_a from {WORKING[0]:g} to {WORKING[1]:g}",
-            frontier,
+            partial(_frontier, settings=settings),
             1.0,
             seeds=settings.seeds,
             **known,
@@ -193,37 +204,40 @@ def _strengths(settings: PhaseSettings) -> list[Claim]:
     ]
 
 
-def _lengths(settings: PhaseSettings) -> list[Claim]:
+def _beyond(settings: PhaseSettings, adversary: str) -> Judge:
+    """Judge Mamba's error minus α^l everywhere beyond p_a l_tr/l_ts."""
     usual = {"train_scale": settings.usual_scale, "test_scale": settings.length_scale}
+    places = [
+        (fraction, length)
+        for fraction in settings.fractions
+        for length in settings.lengths
+        if fraction >= mamba_outlier_bound(settings.train_outlier_fraction, settings.context_length, length)
+    ]
 
-    def beyond(adversary: str) -> Judge:
-        places = [
-            (fraction, length)
-            for fraction in settings.fractions
-            for length in settings.lengths
-            if fraction >= mamba_outlier_bound(settings.train_outlier_fraction, settings.context_length, length)
+    def points(rows: list[Row]) -> list[Point] | None:
+        cells = [
+            (
+                f"α = {f:g}, l_ts = {k}",
+                _where("length", "mamba", adversary, fraction=f, length=float(k), **usual),
+            )
+            for f, k in places
+        ]
+        found = error_points([row for row in rows if row["map"] == "length"], settings.seeds, cells) or None
+        return found and [
+            Point(
+                None if p.value is None else p.value - all_outliers(f, k),
+                Interval(p.interval.low - all_outliers(f, k), p.interval.high - all_outliers(f, k)),
+                p.where,
+                p.diverged,
+            )
+            for p, (f, k) in zip(found, places, strict=True)
         ]
 
-        def points(rows: list[Row]) -> list[Point] | None:
-            cells = [
-                (
-                    f"α = {f:g}, l_ts = {k}",
-                    _where("length", "mamba", adversary, fraction=f, length=float(k), **usual),
-                )
-                for f, k in places
-            ]
-            found = error_points([row for row in rows if row["map"] == "length"], settings.seeds, cells) or None
-            return found and [
-                Point(
-                    None if p.value is None else p.value - all_outliers(f, k),
-                    Interval(p.interval.low - all_outliers(f, k), p.interval.high - all_outliers(f, k)),
-                    p.where,
-                    p.diverged,
-                )
-                for p, (f, k) in zip(found, places, strict=True)
-            ]
+    return judged(points, every_below, SMALL)
 
-        return judged(points, every_below, SMALL)
+
+def _lengths(settings: PhaseSettings) -> list[Claim]:
+    usual = {"train_scale": settings.usual_scale, "test_scale": settings.length_scale}
 
     def linear(rows: list[Row]) -> list[Point] | None:
         cells = [
@@ -239,7 +253,7 @@ def _lengths(settings: PhaseSettings) -> list[Claim]:
             "phase-diagram.bound",
             "p_a l_tr/l_ts is no frontier if outliers stand anywhere",
             f"worst-case error of Mamba − α^l < {SMALL} everywhere beyond it",
-            beyond("labels"),
+            _beyond(settings, "labels"),
             models=("mamba",),
             ours=True,
         ),
@@ -247,7 +261,7 @@ def _lengths(settings: PhaseSettings) -> list[Claim]:
             "phase-diagram.bound-places",
             "nor with the worst places",
             f"the same < {SMALL} with the worst places",
-            beyond("places"),
+            _beyond(settings, "places"),
             models=("mamba",),
             ours=True,
         ),

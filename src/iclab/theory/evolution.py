@@ -117,6 +117,9 @@ class Context:
         if self.count is not None:
             return np.eye(self.length + 1)[self.count]
         k, p = np.zeros(self.length + 1), self.fraction
+        if p in (0.0, 1.0):
+            k[-1 if p else 0] = 1.0
+            return k
         k[0] = 1.0
         for _ in range(self.length):  # one token at a time: no overflow, no subtraction
             k[1:], k[0] = k[1:] * (1.0 - p) + k[:-1] * p, k[0] * (1.0 - p)
@@ -321,9 +324,7 @@ def _law_of_sum(
     else:
         spectrum = spectra[0] ** (length - context.count) * spectra[1] ** context.count
     law = np.fft.irfft(spectrum, grid)
-    room = grid - length * (
-        most - least
-    )  # if every sum fits, the window holds all; else those near the mean
+    room = grid - length * (most - least)  # if every sum fits, the window holds all; else those near the mean
     start = length * least - min(room // 2, 2) if room > 0 else max(length * (least - 1), -(grid // 2))
     index = np.arange(grid, dtype=np.int64)
     return law, (index - start) % grid + start + length * origin

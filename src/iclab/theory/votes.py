@@ -8,9 +8,10 @@ other pattern count −ρ, for their labels are opposite. Every label is flipped
 from __future__ import annotations
 
 import math
+from functools import cache
 
 from iclab.config import InputError
-from iclab.theory.evolution import Context, TokenTypes, evolve
+from iclab.theory.evolution import TokenTypes, evolve
 
 LONGEST = 2**20
 
@@ -22,11 +23,12 @@ def vote_error(fraction: float, length: int, other: float = 1.0) -> float:
     (0.2, 0.104)
     """
     _check(fraction, other)
-    clean = TokenTypes([0.5, 0.5], [1.0, 1.0], [1.0, other])
-    flipped = TokenTypes([0.5, 0.5], [1.0, 1.0], [-1.0, -other])
-    return float(evolve(clean, Context(length, fraction), flipped, bracket=False).error)
+    good, bad = (1 - fraction) / 2, fraction / 2
+    votes = TokenTypes([good, good, bad, bad], [1.0] * 4, [1.0, other, -1.0, -other])
+    return float(evolve(votes, length, bracket=False).error)
 
 
+@cache
 def vote_length(fraction: float, error: float, other: float = 1.0) -> int:
     """Return the smallest number of examples with which, or with one more, the vote errs at most so often.
 

@@ -84,10 +84,10 @@ def breaking(rows: Sequence[Row], settings: Thm4Settings, batch: int) -> BySeed:
 
 
 def weight_of_others(rows: Sequence[Row]) -> float | None:
-    """Return ρ, the mean weight of examples with the other pattern over that of the query's; None without a kernel."""
+    """Return ρ, the mean weight of examples with the other pattern over that of the query's; None if unknown."""
     mine = [row for row in select(rows, "kernel", "linear") if row.get("entry") is not None]
     own = [row["entry"] for row in mine if row["pattern"] == row["query_pattern"]]
     other = [row["entry"] for row in mine if row["pattern"] != row["query_pattern"]]
     if not own or not other or np.mean(own) <= 0:
         return None
-    return float(np.clip(-np.mean(other) / np.mean(own), 0.0, 1.0))
+    return round(float(np.clip(-np.mean(other) / np.mean(own), 0.0, 1.0)), 2)
