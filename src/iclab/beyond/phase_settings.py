@@ -53,7 +53,7 @@ class PhaseSettings(MambaPaper):
     def quick(self) -> Self:
         """Return the quick edition: one group of seeds, coarser maps, fewer prompts."""
         coarse = {
-            "train_scales": (0.0, 0.1, 0.2, 0.5, 1.0, 2.0, 5.0, 20.0),
+            "train_scales": (0.0, 0.03, 0.1, 0.2, 0.5, 1.0, 2.0, 5.0, 20.0),
             "mamba_scales": (0.0, 0.05, 0.1, 0.2, 0.35, 0.5, 0.7, 1.0, 2.0, 5.0, 20.0, 200.0),
             "linear_scales": (0.0, 2.0, 5.0, 20.0, 50.0, 200.0),
             "fractions": (0.1, 0.3, 0.5, 0.7, 0.8),

@@ -108,7 +108,7 @@ def _curves(rows: list[Row], settings: Thm4Settings, rho: float) -> Panel:
     panel = Panel(
         "C  worst-case error against l_ts",
         x=Axis("l_ts", scale="log", domain=(4, 6000), ticks=_plain((10, 100, 1000, 5000))),
-        y=Axis("worst-case error", scale="log", domain=(5e-4, 0.7)),
+        y=Axis("worst-case error", scale="log", domain=(5e-4, 0.9)),
     )
     mine = select(rows, "length", "linear")
     wanted = [f for f in (0.3, 0.4, 0.47) if f in settings.fractions]
@@ -118,7 +118,7 @@ def _curves(rows: list[Row], settings: Thm4Settings, rho: float) -> Panel:
         kept = [(length, by) for length, by in zip(lengths, found, strict=True) if any(by.values())]
         panel.curve(series_of("linear"), [float(k) for k, _ in kept], [_positive(by) for _, by in kept], band=False)
         panel.line(VOTE, lengths, [max(vote_error(fraction, length, rho), 5e-4) for length in lengths])
-        panel.note(f"α = {fraction:g}", lengths[0] * 0.8, 0.25, colour=FAINT)
+        panel.note(f"α = {fraction:g}", lengths[0] * 0.8, 0.5, colour=FAINT)
     few = Series(f"linear, B = {settings.few}, α = {max(settings.fractions):g}", PALETTE[3], mark="triangle-up")
     found = [errors(select(rows, "batch", "linear"), length=length) for length in settings.long_lengths]
     panel.curve(few, settings.long_lengths, [_positive(by) for by in found])
@@ -163,7 +163,7 @@ def _batches(rows: list[Row], settings: Thm4Settings) -> Panel:
     panel = Panel(
         f"F  κ_a' at which the error is {BROKEN:g}",
         x=Axis("B", scale="log", domain=(12, 1400), ticks=_plain(settings.batch_sizes)),
-        y=Axis("κ*", scale="log", domain=(2, 400), ticks=_plain((2, 5, 10, 20, 50, 100, 200))),
+        y=Axis("κ*", scale="log", domain=(4, 300), ticks=_plain((2, 5, 10, 20, 50, 100, 200))),
     )
     found = {batch: breaking(rows, settings, batch) for batch in settings.batch_sizes}
     means = {batch: mean for batch, by in found.items() if (mean := _mean(by)) is not None}

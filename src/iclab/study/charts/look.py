@@ -92,7 +92,8 @@ class Shading:
     def scale(self) -> dict[str, Any]:
         """Return Vega-Lite's scale."""
         more = {"constant": self.linear_to} if self.scale_type == "symlog" else {}
-        return {"type": self.scale_type, "domain": list(self.domain), "range": list(self.colours), "clamp": True} | more
+        look = {"range": list(self.colours), "interpolate": "rgb", "clamp": True}  # else hues between turn up
+        return {"type": self.scale_type, "domain": list(self.domain), **look, **more}
 
     def spanning(self, top: float) -> Shading:
         """Return the same colours for numbers up to ``top``, and down to its negative if this shading goes below 0."""
