@@ -45,6 +45,17 @@ class LocalExecutor:
 
 
 def _run_here(plan: Plan, store: Store, listen: Listener, threads: int) -> None:
+    """Compute cells in this process. The engine has ``threads``; linear algebra, on small matrices, has one.
+
+    Its own threads would wait by spinning on the cores that the engine's need.
+    """
+    from threadpoolctl import threadpool_limits  # imported late: few commands compute
+
+    with threadpool_limits(1):
+        _compute(plan, store, listen, threads)
+
+
+def _compute(plan: Plan, store: Store, listen: Listener, threads: int) -> None:
     for hash_, cells in plan.measurements.items():
         if hash_ in plan.trainings:
             trained = train_cell(plan.trainings[hash_], store, listen, threads)
