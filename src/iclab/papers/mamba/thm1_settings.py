@@ -165,7 +165,7 @@ SWEEPS = {
 }
 """The judged sweeps. The exponents are those of (9), which has no l_tr and no δ."""
 TWINS = {
-    name: replace(sweep, name=f"{name}.frozen", frozen=True, reach=lambda x: 1.15, held="gate frozen")
+    name: replace(sweep, name=f"{name}.frozen", frozen=True, reach=lambda x: 1.25, held="gate frozen")
     for name, sweep in SWEEPS.items()
 }
 FIXED = {
