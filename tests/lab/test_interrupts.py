@@ -26,7 +26,7 @@ pytestmark = pytest.mark.slow
 
 SETTINGS: dict[str, Any] = {
     "steps": 30,
-    "test_prompts": 1000,
+    "test_prompts": 3000,
     "seeds": 9,  # two groups: two trainings of each model, so that two processes start at once
     "models": ["linear", "softmax"],  # softmax runs in other processes, whatever engine linear runs on
     "label_rules": ["flip"],

@@ -43,7 +43,7 @@ TOLERANCE = 0.5
 class TokenTypes:
     """The kinds of token a prompt can have, given its query, as arrays (…, types) with queries in front.
 
-    >>> TokenTypes([0.7, 0.3], [0.5, 0.5], [0.5, -0.5]).probability.sum()
+    >>> float(TokenTypes([0.7, 0.3], [0.5, 0.5], [0.5, -0.5]).probability.sum())
     1.0
     """
 
