@@ -180,7 +180,11 @@ def test_filters_keep_the_right_claims(page):
     page.select_option("[data-filter=source]", "iclab")
     assert 10 < shown.count() < many / 2
     page.select_option("[data-filter=letter]", "beyond")
-    assert {text.partition(".")[0] for text in shown.locator("th").all_inner_texts()} == {"inside", "phase-diagram", "sensitivity"}
+    assert {text.partition(".")[0] for text in shown.locator("th").all_inner_texts()} == {
+        "inside",
+        "phase-diagram",
+        "sensitivity",
+    }
     page.select_option("[data-filter=letter]", "")
     page.select_option("[data-filter=source]", "")
     page.fill("[data-filter=words]", "no such words")
