@@ -6,6 +6,7 @@ import pytest
 import vl_convert
 
 from iclab.study.charts import (
+    DIVERGING,
     PRINTED,
     SPARE,
     Axis,
@@ -200,3 +201,17 @@ def test_a_model_without_a_colour_takes_a_spare_one():
 def test_ticks_that_are_given_stay_on_a_logarithmic_axis():
     y = panel(y=Axis("error", domain=(1e-3, 10), scale="log", ticks=(0.5, 5))).spec(100)["layer"][0]["encoding"]["y"]
     assert y["axis"]["values"] == [0.5, 5]
+
+
+def test_a_map_of_numbers_has_a_colour_for_each_and_text_that_can_be_read():
+    shading = DIVERGING.spanning(8.0)
+    assert (shading.domain, shading.colours) == ((-8.0, 0.0, 8.0), DIVERGING.colours)
+    names = Axis("example", names=["a", "b"])
+    drawn = Panel("A", x=names, y=names, shading=shading)
+    drawn.tile("a", "b", 7.5, "7.5")
+    drawn.tile("b", "b", -0.5)
+    rects, texts = drawn.spec(200)["layer"]
+    assert [record["value"] for record in rects["data"]["values"]] == [7.5, -0.5]
+    assert rects["encoding"]["color"]["scale"]["domain"] == [-8.0, 0.0, 8.0]
+    assert [record["text"] for record in texts["data"]["values"]] == ["7.5"]
+    assert "datum.value > 6" in texts["encoding"]["color"]["condition"]["test"]  # white on dark blue
