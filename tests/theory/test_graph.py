@@ -95,7 +95,6 @@ def test_a_fit_finds_the_time(time, shape):
     found = graph.fit(graph.kernel(time))
     assert found.time == pytest.approx(time, rel=1e-4, abs=1e-6)
     assert found.r2 == pytest.approx(1.0)
-    assert graph.time_of(graph.kernel(time)) == pytest.approx(time, rel=1e-6)
 
 
 def test_a_fit_says_when_the_form_is_wrong():

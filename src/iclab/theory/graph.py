@@ -125,20 +125,6 @@ class TaskGraph:
         rest = float(((kernel - self.kernel(low)) ** 2).sum())
         return KernelFit(low, 1 - rest / float(((kernel - kernel.mean()) ** 2).sum()))
 
-    def time_of(self, kernel: Matrix) -> float:
-        """Return the τ of a kernel W_BᵀW_C/δ² of the form (A) from its trace alone: tr exp(2τL) grows with τ.
-
-        Noise in entries off the diagonal, which `fit` sees, does not enter.
-        """
-        values, trace = self._modes[0], float(np.trace(kernel))
-        if trace <= self.relevant:
-            return 0.0
-        low, high = 0.0, np.log(trace) / (2 * float(values.max()))
-        for _ in range(80):
-            middle = (low + high) / 2
-            low, high = (middle, high) if np.exp(2 * middle * values).sum() < trace else (low, middle)
-        return float(low)
-
     @cached_property
     def _modes(self) -> tuple[NDArray[np.float64], Matrix]:
         values, vectors = np.linalg.eigh(self.laplacian)
