@@ -157,6 +157,13 @@ def claimed(curves, power, **more):
     return exponent_claim("X.y", "T ∝ x^p", lambda rows: curves, power, seeds=8, **more)
 
 
+@pytest.mark.parametrize("residue", [1e-12, -1e-12])
+def test_what_rounding_leaves_of_an_exponent_is_no_direction(residue):
+    flat = {x: dict.fromkeys(range(8), 5.0 * x**residue) for x in (1.0, 2.0, 4.0, 8.0, 16.0)}
+    for power in (1.0, -1.0):
+        assert exponent_claim("X.y", "T ∝ x^p", lambda rows: flat, power, seeds=8).verdict([])["verdict"] == "fails"
+
+
 def test_intervals_of_exponents_cover_the_truth_as_often_as_they_say():
     generator, studies = np.random.default_rng(7), 2_000
     covered = 0

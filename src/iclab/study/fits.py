@@ -29,6 +29,8 @@ FEWEST_POWERS = 5
 """Through fewer points no power law is judged; let them span a factor of 8 at least."""
 NEAR = 0.15
 """How far a measured exponent may be from the claimed one."""
+ROUNDING = 1e-9
+"""An exponent this close to 0 has no sign: rounding alone makes it."""
 
 
 def crossing(places: Sequence[float], values: Sequence[float | None], margin: float) -> float | None:
@@ -235,7 +237,7 @@ def exponent_claim(
     direction = None
     if power:
         rule, words = (every_above, "above 0") if power > 0 else (every_below, "below 0")
-        direction = Direction(words, judged(points, rule, 0.0))
+        direction = Direction(words, judged(points, rule, math.copysign(ROUNDING, power)))
     predicate = f"exponent within {within:g} of {power:g}, fitted seed by seed, mean over seeds".replace("-", "−")
     size = judged(points, every_within, power - within, power + within)
     return Claim(id_, paper, predicate, size, direction=direction, **more)
