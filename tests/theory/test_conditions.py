@@ -32,9 +32,9 @@ BY_HAND = [
     (M, "M-thm1 (iii) upper", 20, 36 / 0.6, True),
     (M, "M-thm1 (iv)", 1000, 6 / 0.4 / 9, True),  # 1.667
     (M, "M-thm2 (a)", 0.3, 0, True),
-    (M, "M-thm2 (b) printed", 6, 2, True),
-    (M, "M-thm2 (b) restored", 6, 2 / 0.3, False),  # 6.667
-    (M, "M-thm2 (b) upper", 6, 600 / (2 * 0.3), True),
+    (M, "M-thm2 (b) printed", 6.67, 2, True),
+    (M, "M-thm2 (b) restored", 6.67, 2 / 0.3, True),  # 6.667
+    (M, "M-thm2 (b) upper", 6.67, 600 / (2 * 0.3), True),
     (M, "M-thm2 (c)", 0.6, 0.6, False),  # strictly below
     (M, "M-thm2 (d) lower", 20, 1.791759 / 0.4, True),
     (M, "M-thm2 (d) upper", 20, 36 / 0.6, True),
@@ -47,7 +47,7 @@ BY_HAND = [
     (M, "M-setting M1 + M2", 16, 30, True),
     (LINEAR, "M-thm3 (i)", 128, 1e4 * 4.60517, False),
     (LINEAR, "M-thm3 (iv)", 1000, 6 / 0.4 / 9 / 20, True),
-    (LINEAR, "M-thm4 (b)", 6, 20 * 600 / (2 * 0.3), True),
+    (LINEAR, "M-thm4 (b)", 6.67, 20 * 600 / (2 * 0.3), True),
     (LINEAR, "M-thm4 (c)", 0.6, 0.5, False),
     (LINEAR, "M-thm4 (d)", 20, math.inf, False),
     (T, "T-thm3.3 (i)", 200, 36 * 1.791759, True),  # 64.5
@@ -92,9 +92,12 @@ def test_weak_outliers_raise_the_batch_of_mamba_only():
 
 def test_the_figure_stands_outside_its_theorem():
     fig2 = replace(M, test_outlier_fraction=0.8)
-    assert [c.id for c in missed("M-thm2", conditions(fig2))] == ["M-thm1 (i)", "M-thm2 (b) restored", "M-thm2 (c)"]
-    inside = replace(fig2, test_outlier_fraction=0.5, test_outlier_scale=6.67, batch_size=50_000)
+    assert [c.id for c in missed("M-thm2", conditions(fig2))] == ["M-thm1 (i)", "M-thm2 (c)"]
+    inside = replace(fig2, test_outlier_fraction=0.5, batch_size=50_000)
     assert missed("M-thm2", conditions(inside)) == []
+    assert [c.id for c in missed("M-thm2", conditions(replace(inside, test_outlier_scale=6.0)))] == [
+        "M-thm2 (b) restored"
+    ]
     tables = replace(M, train_outlier_fraction=0.4, test_outlier_fraction=0.5, layers=3)
     assert at(tables)["M-thm2 (c)"].right == pytest.approx(0.4)
     assert not at(tables)["M-setting layers"].holds

@@ -8,7 +8,7 @@ from typing import Annotated, Self
 from pydantic import Field
 
 from iclab.engines import Training
-from iclab.papers.mamba.settings import MambaPaper
+from iclab.papers.mamba.settings import RESTORED, MambaPaper
 from iclab.prompts import Prompts
 from iclab.study.settings import Chosen, Different, Disclosed
 
@@ -45,7 +45,7 @@ class PhaseSettings(MambaPaper):
     lengths: Annotated[tuple[Length, ...], Different, Chosen("l_ts of these maps", grid=True)] = (
         *(5, 10, 20, 40, 80, 160, 320),
     )
-    length_scale: Annotated[float, Field(gt=0), Chosen("κ_a' of these maps: κ_a/L for the paper's κ_a = 2")] = 6.67
+    length_scale: Annotated[float, Field(gt=0), Chosen("κ_a' of these maps: κ_a/L for the paper's κ_a = 2")] = RESTORED
     test_prompts: Annotated[int, Field(ge=1), Chosen("per seed and cell of a map", grid=True)] = 2_000
 
     instead = {"train_outlier_scale": "train_scales", "test_outlier_scale": "mamba_scales", "counting": "fractions"}

@@ -94,7 +94,7 @@ class MambaSetting(_Setting):
     """α."""
     train_outlier_scale: float = 2.0
     """κ_a."""
-    test_outlier_scale: float = 6.0
+    test_outlier_scale: float = 6.67
     """κ_a'."""
     mixture_sums: tuple[float, ...] = (0.9, 0.5, 0.3)
     """Σ λ_i of every test outlier; 1 for a training outlier."""

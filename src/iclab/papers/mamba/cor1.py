@@ -9,6 +9,7 @@ from pydantic import Field
 
 from iclab.papers.mamba.late import LateSettings, Multiples
 from iclab.papers.mamba.lemmas import Values, draw_means, mean_of, points_of, quotient, scaled
+from iclab.papers.mamba.settings import RESTORED
 from iclab.probes import Row
 from iclab.prompts import Prompts
 from iclab.prompts.tasks import AllPairs, Listed, Ring, TaskSet
@@ -34,7 +35,7 @@ class AttentionSettings(LateSettings):
 
     multiples: Annotated[Multiples, Chosen("kept steps in units of T_M", grid=True)] = (1, 2, 4)
     test_fractions: Annotated[Values, Chosen("α of the test prompts", grid=True)] = (0.0, 0.3, 0.6)
-    test_scale: Annotated[float, Field(gt=0), Chosen("κ_a' = κ_a/L for the weakest of the paper's mixtures")] = 6.67
+    test_scale: Annotated[float, Field(gt=0), Chosen("κ_a' = κ_a/L for the weakest of the paper's mixtures")] = RESTORED
     ring: Annotated[TaskSet, Chosen("a task graph that meets Condition 1 and is not complete")] = Ring(steps=1)
 
     def tested(self, pairs: Pairs, alpha: float) -> Prompts:

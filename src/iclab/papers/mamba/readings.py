@@ -9,7 +9,7 @@ from typing import Annotated, Any, Literal, Self
 from pydantic import Field
 
 from iclab.engines import Training
-from iclab.papers.mamba.settings import MambaPaper
+from iclab.papers.mamba.settings import RESTORED, MambaPaper
 from iclab.probes import Row
 from iclab.study.charts import Axis, Figure, Panel, Series, shades
 from iclab.study.claims import BySeed, Claim, Judge, every_above, every_below, judged, mean_point
@@ -26,8 +26,6 @@ MEASURED = {"mamba": (0.0, BELOW, CLOSE), "linear": (BEYOND,)}
 """Where each model's claim is about; without outliers there is only one label rule."""
 DRAW = 1
 """Other test prompts than those of M-fig2."""
-RESTORED = 20 / 3
-"""κ_a / L = 2 / 0.3, from which on (61) speaks."""
 
 Counting = Literal["bernoulli", "exact"]
 
@@ -44,7 +42,7 @@ class ReadingsSettings(MambaPaper):
     scales: Annotated[
         tuple[float, ...],
         Field(min_length=1),
-        Chosen("κ_a': as in M-fig2, and κ_a/L, the least for which the proof of Theorem 2 speaks", grid=True),
+        Chosen("κ_a': a little less than κ_a/L; and κ_a/L, as in M-fig2, from where on (61) speaks", grid=True),
     ] = (6.0, RESTORED)
     countings: Annotated[
         tuple[Counting, ...],

@@ -19,6 +19,9 @@ from iclab.prompts import Outliers, Patterns, Prompts
 from iclab.prompts.tasks import AllPairs, Ring, TaskSet
 from iclab.study.settings import Chosen, Disclosed, Settings
 
+RESTORED = 6.67
+"""κ_a / L = 2 / 0.3, rounded up: the least κ_a' for which (61), in the proof of Theorem 2, speaks of all mixtures."""
+
 
 class MambaPaper(Settings):
     """Synthetic data and one-layer training of paper M (§3.2, §4, Algorithm 1)."""
@@ -64,9 +67,9 @@ class MambaPaper(Settings):
             "κ_a'. The paper says only κ_a' ≥ κ_a = 2, and the error depends on it: 0.31 at 2, 0.10 at 3, 0.039 at 4, "
             "0.018 at 5, 0.012 at 6, 0.011 from 8 upwards. The paper's figure needs about 6. A mixture enters the gate "
             "as κ_a' Σλ wᵀv*, and one of the paper's three mixtures has only Σλ = 0.3",
-            others=(2.0, 4.0, 8.0, 20.0),
+            others=(2.0, 4.0, 6.0, 8.0, 20.0),
         ),
-    ] = 6.0
+    ] = RESTORED
     train_irrelevant_scale: Annotated[
         float,
         Chosen(

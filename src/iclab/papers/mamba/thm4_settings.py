@@ -40,9 +40,6 @@ class Thm4Settings(MambaPaper):
         ),
     ] = 1024
     few: Annotated[int, Field(ge=1), Chosen("B of the figures, to compare with")] = 128
-    test_outlier_scale: Annotated[
-        float, Chosen("κ_a' = κ_a/L, as in M-thm2, so that Mamba stands inside Theorem 2; (b) is an upper bound")
-    ] = 6.67
     fractions: Annotated[
         tuple[Below, ...],
         Different,

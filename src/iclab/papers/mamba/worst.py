@@ -11,7 +11,7 @@ from typing import Annotated, Any, NamedTuple
 from pydantic import Field
 
 from iclab.engines import Training
-from iclab.papers.mamba.settings import MambaPaper
+from iclab.papers.mamba.settings import RESTORED, MambaPaper
 from iclab.probes import Row
 from iclab.study.charts import DASHED, FAINT, INK, Axis, Figure, Panel, Series, name_of, series_of
 from iclab.study.claims import BySeed, Claim, Judge, Point, every_below, judged
@@ -79,11 +79,11 @@ class WorstSettings(MambaPaper):
         Field(min_length=1),
         Different,
         Chosen(
-            "κ_a': the least that Theorem 2 (b) allows as printed, κ_a = 2; the value of M-fig2; and κ_a/L = 6.67, the "
-            "least under which (61) is what the paper says it is",
+            "κ_a': the least that Theorem 2 (b) allows as printed, κ_a = 2; and κ_a/L, as in M-fig2, the least under "
+            "which (61) is what the paper says it is",
             grid=True,
         ),
-    ] = (2.0, 6.0, 6.67)
+    ] = (2.0, RESTORED)
     outlier_fractions: Annotated[
         tuple[Fraction, ...],
         Field(min_length=1),
