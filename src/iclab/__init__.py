@@ -28,7 +28,7 @@ from iclab._version import __version__
 if TYPE_CHECKING:
     from iclab.api import Run, load, train
     from iclab.config import InputError, OutsideTheoremWarning
-    from iclab.engines import Recipe, Switch
+    from iclab.engines import Recipe, StepDone, Stop, Switch, geometric
     from iclab.models import Answer, Model
     from iclab.probes import Pruning
     from iclab.prompts import Examples, Mixture, Outliers, Patterns, Prompts
@@ -38,7 +38,7 @@ if TYPE_CHECKING:
 _HOMES = {
     "iclab.api": ("Run", "load", "train"),
     "iclab.config": ("InputError", "OutsideTheoremWarning"),
-    "iclab.engines": ("Recipe", "Switch"),
+    "iclab.engines": ("Recipe", "StepDone", "Stop", "Switch", "geometric"),
     "iclab.models": ("Answer", "Model"),
     "iclab.probes": ("Pruning",),
     "iclab.prompts": ("Examples", "Mixture", "Outliers", "Patterns", "Prompts"),
@@ -61,8 +61,11 @@ __all__ = [
     "Pruning",
     "Recipe",
     "Run",
+    "StepDone",
+    "Stop",
     "Switch",
     "__version__",
+    "geometric",
     "load",
     "predict",
     "train",

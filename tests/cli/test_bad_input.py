@@ -77,6 +77,11 @@ REFUSED: dict[str, tuple[tuple[object, ...], tuple[str, ...]]] = {
     "unknown mixture": ((*LINEAR, "--outlier-patterns", "mine"), ("patterns = 'mine'", "'training', 'paper'")),
     "unknown optimizer": ((*LINEAR, "--optimizer", "lbfgs"), ("optimizer = 'lbfgs'", "sgd, adam")),
     "optimizer that is a list": (key('recipe.optimizer=["adam"]'), ("optimizer", "sgd, adam")),
+    "unknown loss": (key("recipe.loss=hing"), ("loss = 'hing'", "hinge, linear, squared, logistic")),
+    "loss that does not exist": (key("recipe.loss=no_such:loss"), ("no_such:loss", "cannot be imported")),
+    "warm-up longer than the training": (key("recipe.warmup=6000"), ("warmup = 6000", "at most steps = 5")),
+    "early stopping that never stops": (key("recipe.stop={window=3}"), ("stop", "needs loss")),
+    "snapshots by another name": (key("recipe.snapshots=powers:3"), ("snapshots", "geometric:N")),
     "unknown optimizer option": (key("recipe.optimizer_options={warmup=3}"), ("optimizer_options", "warmup")),
     "contradicting optimizer options": (
         key("recipe.optimizer_options={foreach=true,fused=true}"),

@@ -41,6 +41,17 @@ CASES = {
         {"optimizer_options": {"momentum": 0.9}, "clip": 0.5, "decay": "cosine"},
     ),
     "linear loss": (SMALL, {"outliers": {"fraction": 0.5}}, {"loss": "linear", "steps": 12}),
+    "squared loss": (SMALL, {"outliers": {"fraction": 0.5}}, {"loss": "squared", "steps": 40}),
+    "logistic loss, warm-up": (
+        SMALL,
+        {"outliers": {"fraction": 0.5}},
+        {"loss": "logistic", "steps": 40, "warmup": 10, "decay": "cosine"},
+    ),
+    "early stopping": (
+        SMALL,
+        {"outliers": {"fraction": 0.3}},
+        {"stop": {"loss": 0.6, "patience": 60, "window": 5}, "snapshots": (1, 10, 100)},
+    ),
     "frozen keys, clipping": (SMALL, {"outliers": {"fraction": 0.5}}, {"frozen": ("key",), "clip": 0.05}),
     "wide": ({"dimension": 100}, {"outliers": {"fraction": 0.5}}, {}),
 }

@@ -38,7 +38,7 @@ def _forward(kind, s, length, products, logits, n):  # type: ignore[no-untyped-d
 @_compiled
 def _backward(kind, s, length, t, n):  # type: ignore[no-untyped-def]
     for i in range(n):
-        step_kernels.backward(kind, s, length, i % LANES, t.pairs, t.along, t.row)
+        step_kernels.backward(kind, s, length, i % LANES, s.kappa.dtype.type(1), t.pairs, t.along, t.row)
 
 
 @_compiled

@@ -63,6 +63,8 @@ TRAIN = """\
 examples:
   iclab train --model linear --step-size 0.05 --steps 500 --seeds 8
   iclab train --model my_package.my_module:MyAttention --optimizer adam --step-size 0.01
+  iclab train --model softmax --optimizer adamw --step-size 0.01 --warmup 50 --decay cosine --loss logistic
+  iclab train --model mamba --set recipe.stop.loss=0.05 --set recipe.snapshots=geometric:20
   iclab train my_training.toml --seeds 16 --json
   iclab train --model mamba --outlier-fraction 0.6 --probe gates --set recipe.clip=1.0
   iclab train --model softmax-mlp --tasks ring:1 --label-dimension 30 --steps 600 --set pruning.rate=0.3

@@ -35,6 +35,9 @@ RECIPE_FLAGS = {
     "batch-size": ("batch_size", "B, fresh prompts per iteration"),
     "step-size": ("step_size", "η"),
     "optimizer": ("optimizer", "sgd, adam, adamw, …"),
+    "loss": ("loss", "hinge, linear, squared, logistic, or package.module:function"),
+    "warmup": ("warmup", "steps in which η rises to its full size"),
+    "decay": ("decay", "none, linear or cosine: how η falls to 0 afterwards"),
 }
 
 

@@ -15,6 +15,7 @@ from iclab.engines.engine import (
 from iclab.engines.recipe import Recipe, Switch, geometric
 from iclab.engines.reference import stacking_obstacle
 from iclab.engines.registry import ENGINES, Engine, faster_obstacle, versions
+from iclab.engines.stopping import StepDone, Stop
 from iclab.engines.trained import Advance, Notify, Trained, stacked_dictionary
 from iclab.engines.training import EngineName, Training, warn_beyond_theory
 
@@ -25,6 +26,8 @@ __all__ = [
     "EngineName",
     "Notify",
     "Recipe",
+    "StepDone",
+    "Stop",
     "Sums",
     "Switch",
     "Trained",

@@ -10,7 +10,9 @@ from typing import Annotated, Any, Literal
 import torch
 from pydantic import BeforeValidator, Field, ValidationInfo, field_validator, model_validator
 
-from iclab.config import Config, InputError
+from iclab.config import Code, Config, InputError
+from iclab.engines.losses import LOSSES
+from iclab.engines.stopping import Stop
 from iclab.prompts import Prompts
 
 # Optimisers that update every number by itself, so that stacking seeds does not couple them.
@@ -37,6 +39,18 @@ def _known(value: Any) -> Any:
     return value
 
 
+def _loss(value: Any) -> Any:
+    if isinstance(value, str) and ":" not in value:
+        if value not in LOSSES:
+            raise ValueError(f"must be one of {', '.join(LOSSES)}, or a function as 'package.module:name'")
+        return value
+    return Code.of(value) if callable(value) or isinstance(value, str) else value
+
+
+def _none(value: Any) -> bool:
+    return value is None
+
+
 class Switch(Config):
     """From ``step`` on, draw training prompts from another distribution."""
 
@@ -58,20 +72,29 @@ class Recipe(Config):
     """B, fresh prompts per iteration."""
     step_size: Annotated[float, Field(gt=0, le=1e6)] = 1.0
     """η."""
-    loss: Literal["hinge", "linear"] = "hinge"
-    """max{0, 1 − z·F}, averaged over the batch: M (4); or 1 − z·F, which the proofs differentiate: M (93)."""
+    loss: Annotated[str | Code, BeforeValidator(_loss)] = "hinge"
+    """``hinge`` as in M (4), ``linear``, ``squared``, ``logistic``, or your own function: `iclab.engines.losses`."""
     optimizer: Annotated[str, BeforeValidator(_known)] = "sgd"
     """The name of a torch optimiser, in lower case."""
     optimizer_options: dict[str, float | bool | tuple[float, ...]] = {}
     """Its further arguments, such as ``momentum`` or ``weight_decay``."""
     clip: Annotated[float | None, Field(gt=0)] = None
     """Scale the gradient of each seed down to at most this norm."""
+    warmup: Annotated[int, Field(ge=0, exclude_if=lambda steps: not steps)] = 0
+    """Steps in which η rises from η / warmup to η, in a straight line."""
     decay: Literal["none", "linear", "cosine"] = "none"
-    """How η falls to 0 during training."""
+    """How η falls to 0, from the end of the warm-up to the end of the training."""
+    stop: Annotated[Stop | None, Field(exclude_if=_none)] = None
+    """Early stopping, for each seed by itself."""
+    callback: Annotated[Code | None, Field(exclude_if=_none)] = None
+    """Your function, called with a `StepDone` after every step; it may return seeds to stop.
+
+    It runs where the seeds train, which may be another process, and not for seeds that a store has."""
     switches: tuple[Switch, ...] = ()
     """Later prompt distributions; the first is that of the training."""
     snapshots: tuple[Annotated[int, Field(ge=0)], ...] = ()
-    """Steps after which to keep weights, in addition to 0 and ``steps``."""
+    """Steps after which to keep weights, in addition to 0 and ``steps``; ``"geometric:20"`` means about 20 of them,
+    each larger than the last by about the same factor."""
     frozen: Annotated[tuple[str, ...], Field(exclude_if=lambda names: not names)] = ()
     """Names of parameters that stay as they start, such as ``gate``."""
 
@@ -84,6 +107,16 @@ class Recipe(Config):
         defaults = inspect.signature(OPTIMIZERS[info.data["optimizer"]]).parameters
         return {k: v for k, v in options.items() if k not in defaults or defaults[k].default != v}
 
+    @field_validator("snapshots", mode="before")
+    @classmethod
+    def _geometric(cls, value: Any, info: ValidationInfo) -> Any:
+        if not isinstance(value, str):
+            return value
+        word, _, count = value.partition(":")
+        if word != "geometric" or not count.isdecimal():
+            raise ValueError("must be a list of steps, or geometric:N")
+        return geometric(info.data["steps"], int(count)) if info.data.get("steps") else ()
+
     @field_validator("snapshots", "frozen")
     @classmethod
     def _in_order(cls, values: tuple[Any, ...]) -> tuple[Any, ...]:
@@ -94,6 +127,8 @@ class Recipe(Config):
         late = [s for s in (*self.snapshots, *(switch.step for switch in self.switches)) if s > self.steps]
         if late:
             raise ValueError(f"snapshots or switches = {late[0]}: must be at most steps = {self.steps}")
+        if self.warmup > self.steps:
+            raise ValueError(f"warmup = {self.warmup}: must be at most steps = {self.steps}")
         order = [switch.step for switch in self.switches]
         if order != sorted(set(order)):
             raise ValueError(f"switches = {order}: the steps must increase")
@@ -106,7 +141,9 @@ class Recipe(Config):
 
     def rate(self, step: int) -> float:
         """Return the factor on the step size in iteration ``step``."""
-        done = step / self.steps
+        if step < self.warmup:
+            return (step + 1) / self.warmup
+        done = (step - self.warmup) / (self.steps - self.warmup)
         if self.decay == "linear":
             return 1.0 - done
         if self.decay == "cosine":

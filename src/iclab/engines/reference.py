@@ -14,8 +14,10 @@ import torch
 
 from iclab.config import InputError
 from iclab.engines.ensemble import OneByOne, Stacked, Weights, assemble, initial_modules
+from iclab.engines.losses import loss_function
 from iclab.engines.recipe import OPTIMIZERS
 from iclab.engines.registry import COMPACT
+from iclab.engines.stopping import Watch
 from iclab.engines.trained import Advance, Notify, Trained, bases, stacked_dictionary
 from iclab.engines.training import Training
 from iclab.models import Answer
@@ -59,13 +61,18 @@ def _train(training: Training, seeds: tuple[int, ...], advance: Advance, notify:
     _check_parameters(training, ensemble)
     parameters = ensemble.parameters() or [torch.zeros(1)]  # an optimiser needs something, even for 0 steps
     optimizer = OPTIMIZERS[recipe.optimizer](parameters, lr=recipe.step_size, **recipe.optimizer_options)
+    loss_of, watch = (
+        loss_function(recipe.loss, training.prompts.label_width),
+        Watch(seeds, recipe.stop, recipe.callback),
+    )
     losses = np.full((recipe.steps, len(seeds)), np.nan)
     diverged_at = np.full(len(seeds), -1, dtype=np.int64)
     snapshots: dict[int, Weights] = {}
+    ended: dict[int, Weights] = {}  # weights of rows that stopped early
 
     for step in range(recipe.steps + 1):
         if step in recipe.kept and alive:
-            snapshots[step] = _scatter(ensemble.weights(), alive, len(seeds))
+            snapshots[step] = _scatter(ensemble.weights(), alive, len(seeds), ended)
         if step == recipe.steps or not alive:
             break
         prompts = training.prompts_at(step)
@@ -74,7 +81,7 @@ def _train(training: Training, seeds: tuple[int, ...], advance: Advance, notify:
         )
         target = torch.from_numpy(batch.target).to(training.device, dtype)
         output = forward(prompts, batch, alive).output
-        loss = LOSSES[recipe.loss](output, target).mean(1)  # (seeds,)
+        loss = loss_of(output, target).mean(1)  # (seeds,)
         optimizer.zero_grad(set_to_none=True)
         loss.sum().backward()
         if recipe.clip is not None:
@@ -84,15 +91,19 @@ def _train(training: Training, seeds: tuple[int, ...], advance: Advance, notify:
         optimizer.step()
 
         losses[step, alive] = loss.detach().cpu().numpy()
-        finite = np.isfinite(losses[step, alive])
-        if not finite.all():
-            diverged_at[[i for i, ok in zip(alive, finite, strict=True) if not ok]] = step
-            ensemble.keep(np.flatnonzero(finite).tolist(), optimizer)
-            alive = [i for i, ok in zip(alive, finite, strict=True) if ok]
+        going = [i for i in alive if np.isfinite(losses[step, i])]
+        diverged_at[[i for i in alive if i not in going]] = step
+        _keep(ensemble, optimizer, alive, going)
+        stopping = watch.ended(step, going, losses, ensemble.weights) if going else []
+        if stopping:
+            last = ensemble.weights()
+            ended |= {i: {name: w[going.index(i)] for name, w in last.items()} for i in stopping}
+        alive = [i for i in going if i not in stopping]
+        _keep(ensemble, optimizer, going, alive)
         advance(recipe.batch_size * len(seeds))
 
-    for step in recipe.kept:  # after the last seed has diverged
-        snapshots.setdefault(step, _scatter({n: w[:0] for n, w in snapshots[0].items()}, [], len(seeds)))
+    for step in recipe.kept:  # after the last seed has diverged or stopped
+        snapshots.setdefault(step, _scatter({n: w[:0] for n, w in snapshots[0].items()}, [], len(seeds), ended))
     for end in snapshots[recipe.steps].values():
         broken = ~end.reshape(len(seeds), -1).isfinite().all(1).numpy()
         diverged_at[broken & (diverged_at < 0)] = recipe.steps
@@ -159,24 +170,12 @@ def with_label(dictionary: torch.Tensor, width: int) -> torch.Tensor:
     return rows
 
 
-def hinge(output: torch.Tensor, target: torch.Tensor) -> torch.Tensor:
-    """Return max{0, 1 − z·F}, averaged over the numbers of a label: M (4). Its gradient at the kink is 0."""
-    return torch.relu(1.0 - target * output).mean(-1)
-
-
-def linear(output: torch.Tensor, target: torch.Tensor) -> torch.Tensor:
-    """Return 1 − z·F, averaged over the numbers of a label: the hinge loss without its kink, M (93)."""
-    return (1.0 - target * output).mean(-1)
-
-
-LOSSES = {"hinge": hinge, "linear": linear}
-
-
 def stacking_obstacle(training: Training) -> str:
     """Return the reason why seeds of this model cannot be stacked; empty if they can."""
     ensemble, obstacle = _ensemble(training, (0, 1))
     ensemble.freeze(training.recipe.frozen)
     _check_parameters(training, ensemble)
+    loss_function(training.recipe.loss, training.prompts.label_width)
     return obstacle
 
 
@@ -207,13 +206,21 @@ def _ensemble(
     return ensemble, obstacle
 
 
-def _scatter(weights: Weights, alive: list[int], total: int) -> Weights:
-    """Put the weights of seeds that still train into their rows, NaN elsewhere."""
+def _keep(ensemble: Stacked | OneByOne, optimizer: torch.optim.Optimizer, rows: list[int], kept: list[int]) -> None:
+    """Drop the seeds of ``rows`` that are not ``kept``."""
+    if len(kept) < len(rows):
+        ensemble.keep([rows.index(i) for i in kept], optimizer)
+
+
+def _scatter(weights: Weights, alive: list[int], total: int, ended: dict[int, Weights]) -> Weights:
+    """Put the weights of seeds that still train, or stopped early, into their rows; NaN elsewhere."""
     if len(alive) == total:
         return weights
     out = {}
     for name, w in weights.items():
         full = torch.full((total, *w.shape[1:]), torch.nan if w.is_floating_point() else 0, dtype=w.dtype)
         full[alive] = w
+        for row, last in ended.items():
+            full[row] = last[name]
         out[name] = full
     return out

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 _TRAINING = {"model", "prompts", "recipe", "engine", "dtype", "device", "basis_seed"}
 _RECIPE = {
     *("steps", "batch_size", "step_size", "loss", "optimizer", "optimizer_options"),
-    *("clip", "decay", "switches", "snapshots", "frozen"),
+    *("clip", "warmup", "decay", "stop", "callback", "switches", "snapshots", "frozen"),
 }
 _PATTERNS = {
     *("dimension", "relevant", "irrelevant", "outlier", "coherence"),

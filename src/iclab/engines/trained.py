@@ -37,12 +37,18 @@ class Trained:
     diverged_at: NDArray[np.int64]
     """(seeds,) the step at which the loss or the weights of a seed stopped being finite; −1 if they never did."""
     losses: NDArray[np.float64]
-    """(steps, seeds) the loss on the batch before each step; NaN after a divergence."""
+    """(steps, seeds) the loss on the batch before each step; NaN after a divergence or an early stop."""
 
     @property
     def diverged(self) -> NDArray[np.bool_]:
         """(seeds,) whether a seed diverged."""
         return self.diverged_at >= 0
+
+    @property
+    def stopped_at(self) -> NDArray[np.int64]:
+        """(seeds,) how many steps a seed took before it stopped early; −1 if it took all, or diverged."""
+        missing = np.isnan(self.losses)
+        return np.where(missing.any(0) & ~self.diverged, missing.argmax(0) if len(missing) else 0, -1)
 
     def bases(self) -> list[Basis]:
         """Return the basis of patterns of each seed."""

@@ -197,9 +197,10 @@ def _departures(training: Training) -> list[str]:
     recipe, patterns = training.recipe, training.prompts.patterns
     found = {
         f"{recipe.optimizer} in place of plain SGD": recipe.optimizer != "sgd" or bool(recipe.optimizer_options),
-        f"{recipe.loss} loss": recipe.loss != "hinge",
+        f"{getattr(recipe.loss, 'path', recipe.loss)} loss": recipe.loss != "hinge",
         "clipped gradients": recipe.clip is not None,
-        "a step size that falls": recipe.decay != "none",
+        "a step size that changes": recipe.decay != "none" or bool(recipe.warmup),
+        "training that stops early": recipe.stop is not None or recipe.callback is not None,
         "training prompts that change": bool(recipe.switches),
         f"frozen {', '.join(recipe.frozen)}": bool(recipe.frozen),
         "patterns that are not orthogonal": patterns.coherence != 0,

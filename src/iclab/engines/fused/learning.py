@@ -16,7 +16,17 @@ from iclab.config import InputError
 from iclab.engines.fused import step_kernels
 from iclab.engines.fused.frame import Frame
 from iclab.engines.fused.prompt_kernels import Drawing, make_scratch
-from iclab.engines.fused.step_kernels import PRODUCT, UNGATED, Rules, Weights, make_tables
+from iclab.engines.fused.step_kernels import (
+    HINGE,
+    LINEAR,
+    LOGISTIC,
+    PRODUCT,
+    SQUARED,
+    UNGATED,
+    Rules,
+    Weights,
+    make_tables,
+)
 from iclab.engines.recipe import Recipe
 from iclab.engines.trained import Advance, Notify, Trained, bases
 from iclab.engines.training import Training
@@ -64,7 +74,7 @@ def train(
     with ThreadPoolExecutor(threads) as pool:
         for first, last in _stretches(recipe, len(seeds), threads):
             prompts = training.prompts_at(first)
-            alive = [i for i in range(len(seeds)) if diverged_at[i] < 0]
+            alive = [i for i in range(len(seeds)) if diverged_at[i] < 0 and not states[i].stopped]
             jobs = {i: pool.submit(states[i].run, prompts, first, last, rates, losses[i]) for i in alive}
             for i, job in jobs.items():
                 diverged_at[i] = job.result()
@@ -100,6 +110,8 @@ class SeedState:
             *(np.zeros(shape, dtype=dtype) for shape in shapes + shapes),
         )
         self.rules = _rules(training.recipe, dtype)
+        self.stopped = False
+        """Whether it stopped early."""
         self._prepare(training.prompts)
 
     @property
@@ -110,9 +122,27 @@ class SeedState:
     def run(
         self, prompts: Prompts, first: int, last: int, rates: NDArray[np.floating], losses: NDArray[np.floating]
     ) -> int:
-        """Take steps ``first`` … ``last − 1``; return the step at which the loss is not finite, or −1."""
+        """Take steps ``first`` … ``last − 1``; return the step at which the loss is not finite, or −1.
+
+        If the recipe stops the seed early, it has taken just the steps up to there.
+        """
         if prompts is not self.prompts:
             self._prepare(prompts)
+        stop = self.training.recipe.stop
+        before = [w.copy() for w in self.weights] if stop else []
+        diverged = self._steps(first, last, rates, losses)
+        end = stop.reached(losses[: last if diverged < 0 else diverged]) if stop else None
+        if end is None:
+            return diverged
+        self.stopped = True
+        if end < last:  # go back, and take no more than these
+            for now, then in zip(self.weights, before, strict=True):
+                now[...] = then
+            losses[first:last] = np.nan
+            self._steps(first, end, rates, losses)
+        return -1
+
+    def _steps(self, first: int, last: int, rates: NDArray[np.floating], losses: NDArray[np.floating]) -> int:
         return step_kernels.train(
             self.drawing,
             self.kind,
@@ -146,7 +176,8 @@ class SeedState:
 def _rules(recipe: Recipe, dtype: np.dtype[Any]) -> Rules:
     clip, momentum = recipe.clip or 0.0, recipe.optimizer_options.get("momentum", 0.0)
     moves = (name not in recipe.frozen for name in ("key", "query", "gate"))
-    return Rules(recipe.batch_size, recipe.loss == "hinge", dtype.type(clip), dtype.type(momentum), *moves)
+    loss = {"hinge": HINGE, "linear": LINEAR, "squared": SQUARED, "logistic": LOGISTIC}[str(recipe.loss)]
+    return Rules(recipe.batch_size, loss, dtype.type(clip), dtype.type(momentum), *moves)
 
 
 def _stretches(recipe: Recipe, seeds: int, threads: int) -> Iterator[tuple[int, int]]:

@@ -17,6 +17,8 @@ from iclab.engines.fused.prompt_kernels import LANES, draw
 
 # How examples are weighed: F = h_l · decay(query), h_i = decay_i · h_{i−1} + inflow_i · y_i score_i.
 UNGATED, PRODUCT = 0, 1
+# The loss, by what it is made of: z·F below, the margin m = 1 − z·F.
+HINGE, LINEAR, SQUARED, LOGISTIC = 0, 1, 2, 3  # max(0, m), m, m²/2 = (F − z)²/2, log(1 + exp(−z·F))
 # What `measure` adds up.
 ERROR, ATTENTION, GATES = 0, 1, 2
 
@@ -60,10 +62,13 @@ def forward(kind, s, length, products, logits):  # type: ignore[no-untyped-def]
 
 
 @compiled
-def backward(kind, s, length, lane, pairs, along, row):  # type: ignore[no-untyped-def]
-    """Add one prompt's z·∂F to the sums: ``pairs[q, j]`` = Σ z G y c_j c_q, ``along[j]`` = Σ z ∂F/∂logit c_j."""
+def backward(kind, s, length, lane, push, pairs, along, row):  # type: ignore[no-untyped-def]
+    """Add one prompt's push·z·∂F to the sums: ``pairs[q, j]`` = Σ z G y c_j c_q, ``along[j]`` = Σ z ∂F/∂logit c_j.
+
+    ``push`` is −∂loss/∂(z·F), which is 1 for the hinge and the linear loss.
+    """
     rows = pairs.shape[0]
-    real, z = s.kappa.dtype.type, s.target[lane]
+    real, z = s.kappa.dtype.type, push * s.target[lane]
     query = length * LANES + lane
     q, other, far = s.relevant[query], s.irrelevant[query], s.kappa[query]
     row[:] = real(0)
@@ -237,8 +242,8 @@ class Rules(NamedTuple):
     """What a recipe says about a step, besides the step size."""
 
     batch: int
-    hinge: bool
-    """Whether prompts with z·F ≥ 1 have no loss and no gradient."""
+    loss: int
+    """HINGE, LINEAR, SQUARED or LOGISTIC."""
     clip: Any
     """The largest norm of a gradient; 0 for none."""
     momentum: Any
@@ -262,11 +267,20 @@ def train(drawing, kind, w, t, s, frame, diagonal, seed, stream, first, last, ru
             draw(drawing, s, seed, stream, step, start)
             forward(kind, s, drawing.length, t.products, t.logits)
             for lane in range(min(LANES, batch - start)):
-                margin = real(1) - s.target[lane] * s.output[lane]
-                if not (rules.hinge and margin <= real(0)):  # also for NaN, which must reach the loss
-                    active += 1
+                margin, push = real(1) - s.target[lane] * s.output[lane], real(1)
+                if rules.loss == HINGE and margin <= real(0):  # not for NaN, which must reach the loss
+                    continue
+                if rules.loss == SQUARED:
+                    loss += real(0.5) * margin * margin
+                    push = margin
+                elif rules.loss == LOGISTIC:
+                    power = np.exp(-np.abs(margin - real(1)))  # of −|z·F|, so that it cannot overflow
+                    loss += max(real(0), margin - real(1)) + np.log1p(power)
+                    push = (real(1) if margin > real(1) else power) / (real(1) + power)
+                else:
                     loss += margin
-                    backward(kind, s, drawing.length, lane, t.pairs, t.along, t.row)
+                active += 1
+                backward(kind, s, drawing.length, lane, push, t.pairs, t.along, t.row)
         losses[step] = loss / real(batch)
         if not np.isfinite(losses[step]):
             return step
