@@ -20,7 +20,7 @@ class NewPatterns(Patterns):
 
 
 class NewRecipe(Recipe):
-    warmup: int = 0
+    wobble: int = 0
 
 
 def late(prompts):
@@ -39,7 +39,7 @@ CASES = {
         {"prompts": Prompts(patterns=NewPatterns(tilt=0.1))},
         "prompts.patterns.tilt = 0.1: .*default, 0.0",
     ),
-    "recipe": ({"recipe": NewRecipe()}, {"recipe": NewRecipe(warmup=7)}, "recipe.warmup = 7: .*default, 0"),
+    "recipe": ({"recipe": NewRecipe()}, {"recipe": NewRecipe(wobble=7)}, "recipe.wobble = 7: .*default, 0"),
     "switch": (
         {"recipe": late(NewPrompts())},
         {"recipe": late(NewPrompts(drift=0.5))},
