@@ -28,8 +28,25 @@ def experiments(options: argparse.Namespace) -> None:
     """List experiments, or describe the ones that are named."""
     from iclab import catalog
     from iclab.cli.tables import print_experiment_list, print_experiments
+    from iclab.config import InputError
+    from iclab.lab import Store
 
-    listed = [_description(catalog.find(id_)) for id_ in options.ids or catalog.experiments()]
+    problems: list[str] = []
+    if options.ids:
+        found = _named(options.ids, options)
+    else:
+        mine, problems = catalog.own(options.experiments, Store(options.store).records())
+        found = [*catalog.experiments().values(), *mine.values()]
+    listed = []
+    for experiment in found:
+        try:
+            listed.append(_description(experiment))
+        except InputError as error:  # in the list, one that is broken does not hide the others
+            if options.ids:
+                raise
+            problems.append(str(error))
+    for line in problems:
+        print(f"iclab: {line}", file=sys.stderr)
     if options.json:
         _print_json({"experiments": listed})
     elif options.ids:
@@ -39,15 +56,19 @@ def experiments(options: argparse.Namespace) -> None:
 
 
 def _description(experiment: Experiment[Any]) -> dict[str, Any]:
+    from iclab.study.edition import Edition
+
     settings = experiment.settings()
     return {
         "id": experiment.id,
+        "own": experiment.own,
+        "run as": experiment.address,
         "title": experiment.title,
         "paper": experiment.paper,
         "evidence": settings.evidence,
         "claims": [
             {"id": claim.id, "paper": claim.statement, "predicate": claim.tested}
-            for claim in experiment.claims(settings)
+            for claim in Edition(experiment, settings).claims
         ],
         "settings": [asdict(setting) for setting in settings.described()],
     }
@@ -55,24 +76,23 @@ def _description(experiment: Experiment[Any]) -> dict[str, Any]:
 
 def run(options: argparse.Namespace) -> None:
     """Run some experiments and write their figures."""
-    from iclab import catalog
     from iclab.cli import deciding
 
     started = time.perf_counter()
     deciding.check_options(options)
-    ids = dict.fromkeys(catalog.find(id_).id for id_ in options.ids)  # each once
+    found = _named(options.ids, options)
     rounds: dict[str, Any] = {}
     if options.until_decided:
-        outcomes, rounds = deciding.compute(_editions(ids, options), options)
+        outcomes, rounds = deciding.compute(_editions(found, options), options)
     else:
-        outcomes = _compute(ids, options)
+        outcomes = _compute(found, options)
     seconds = {"seconds": round(time.perf_counter() - started, 3)}
     figures = [outcome.write(Path(options.out)) for outcome in outcomes]
     if options.json:
         documents = _documents(outcomes, figures)
         for document in documents if rounds else ():
             document["rounds"] = deciding.documents(rounds[document["id"]])
-        _print_json(seconds | (documents[0] if len(ids) == 1 else {"experiments": documents}))
+        _print_json(seconds | (documents[0] if len(found) == 1 else {"experiments": documents}))
         return
     _print_outcomes(outcomes)
     for line in (line for mine in rounds.values() for line in deciding.summary(mine)):
@@ -86,7 +106,7 @@ def reproduce(options: argparse.Namespace) -> None:
     from iclab import catalog
 
     started = time.perf_counter()
-    outcomes = _compute(catalog.experiments(), options)
+    outcomes = _compute(catalog.experiments().values(), options)
     seconds = {"seconds": round(time.perf_counter() - started, 3)}
     page, content = _write_report(options, outcomes)
     if options.json:
@@ -102,22 +122,24 @@ def report(options: argparse.Namespace) -> None:
     """Write the report of everything in a store."""
     page, content = _write_report(options)
     if not content.cells:
-        print(f"iclab: store = {options.store}: has no results with the usual settings", file=sys.stderr)
+        print(f"iclab: store = {options.store}: has no results", file=sys.stderr)
+    for line in content.problems:
+        print(f"iclab: {line}", file=sys.stderr)
     if options.json:
-        chance = content.wrong_by_chance.record()
-        _print_json({"report": str(page), "claims": dict(content.verdicts), "wrong_by_chance": chance})
+        counts = {"claims": dict(content.verdicts), "questions": dict(content.counted("iclab"))}
+        own = {"yours": dict(content.counted("yours")), "variants": content.variants}
+        _print_json({"report": str(page), **counts, **own, "wrong_by_chance": content.wrong_by_chance.record()})
     else:
         _print_report(page, content)
 
 
 def show(options: argparse.Namespace) -> None:
     """Draw an experiment from the store: what was asked for, or the quick edition if the store has more of it."""
-    from iclab import catalog
     from iclab.lab import Store
     from iclab.study.edition import fullest
 
     started = time.perf_counter()
-    experiment, store = catalog.find(options.id), Store(options.store)
+    (experiment,), store = _named([options.id], options), Store(options.store)
     wanted = _edition(experiment, options)
     options.quick = True
     outcome = fullest((wanted, _edition(experiment, options)), store) or wanted.outcome(store)
@@ -185,45 +207,49 @@ COMMANDS = {command.__name__: command for command in (experiments, run, reproduc
 # Shared by the commands.
 
 
+def _named(names: Iterable[str], options: argparse.Namespace) -> list[Experiment[Any]]:
+    """Return the experiments that are named, each once."""
+    from iclab import catalog
+    from iclab.config import InputError
+    from iclab.lab import Store
+
+    records = Store(options.store).records()
+    found: dict[str, Experiment[Any]] = {}
+    for name in names:
+        experiment = catalog.find(name, options.experiments, records)
+        if found.setdefault(experiment.id.lower(), experiment).address != experiment.address:
+            raise InputError(f"id = {experiment.id!r} of {name}: two experiments have it; choose another")
+    return list(found.values())
+
+
 def _edition(experiment: Experiment[Any], options: argparse.Namespace) -> Edition:
     """Return the experiment with the settings that the options ask for."""
     from iclab.study.edition import Edition
 
     base = experiment.settings().quick() if options.quick else experiment.settings()
-    changes: dict[str, Any] = {}
-    for key, value in read_pairs(getattr(options, "set", [])).items():
-        name, dot, entry = key.partition(".")
-        if dot and isinstance(getattr(base, name, None), dict):  # one entry of a table, such as step_sizes.deep-mamba
-            changes[name] = {**changes.get(name, getattr(base, name)), entry: value}
-        else:
-            changes[key] = value
+    changes = read_pairs(getattr(options, "set", []))
     if options.seeds is not None:
         changes["seeds"] = options.seeds
     if getattr(options, "engine", None):
         changes["engine"] = options.engine
-    return Edition(experiment, base.replace(**changes))  # changes override the quick edition
+    return Edition(experiment, base.changed(changes))  # changes override the quick edition
 
 
-def _editions(ids: Iterable[str], options: argparse.Namespace) -> list[Edition]:
+def _editions(found: Iterable[Experiment[Any]], options: argparse.Namespace) -> list[Edition]:
     """Return the experiments with the settings that the options ask for, after a look at where results go."""
-    from iclab import catalog
-
     _check_writable(Path(options.out), "out", options.out)
-    editions = [_edition(catalog.find(id_), options) for id_ in ids]
+    editions = [_edition(experiment, options) for experiment in found]
     if getattr(options, "verbose", False):
         _print_engines([cell.training.training for edition in editions for cell in edition.cells])
     return editions
 
 
-def _compute(ids: Iterable[str], options: argparse.Namespace) -> list[Outcome]:
+def _compute(found: Iterable[Experiment[Any]], options: argparse.Namespace) -> list[Outcome]:
     """Compute the missing cells of some experiments together, and return their outcomes."""
-    from iclab import lab
+    from iclab.lab import Store
+    from iclab.study.records import compute
 
-    editions, store = _editions(ids, options), lab.Store(options.store)
-    cells = [cell for edition in editions for cell in edition.cells]
-    title = editions[0].experiment.id if len(editions) == 1 else "iclab"
-    lab.run(cells, store, workers=options.workers, title=title)
-    return [edition.outcome(store) for edition in editions]
+    return compute(_editions(found, options), Store(options.store), workers=options.workers)
 
 
 def _write_report(options: argparse.Namespace, outcomes: Iterable[Outcome] = ()) -> tuple[Path, Content]:
@@ -236,8 +262,10 @@ def _write_report(options: argparse.Namespace, outcomes: Iterable[Outcome] = ())
     out = Path(options.out)
     _check_writable(out, "out", options.out)
     given = {outcome.experiment.id: outcome for outcome in outcomes}
+    folder = getattr(options, "experiments", None)
     with Console(stderr=True).status("writing the report") as status:  # shown on terminals only
-        return write(Store(options.store), out, lambda text: status.update(f"writing the report: {text}"), given)
+        told = lambda text: status.update(f"writing the report: {text}")  # noqa: E731
+        return write(Store(options.store), out, told, given, folder)
 
 
 def _check_writable(folder: Path, field: str, value: str) -> None:
@@ -278,10 +306,15 @@ def _print_outcomes(outcomes: list[Outcome]) -> None:
 
 def _print_report(page: Path, content: Content) -> None:
     """Print how many claims have each verdict, how many are wrong by chance, and where the page is."""
-    for ours, whose in ((False, "claims of the papers"), (True, "questions of iclab's own")):
-        counts = content.counted(ours=ours)
+    sources = {"paper": "claims of the papers", "iclab": "questions of iclab's own", "yours": "claims of your own"}
+    for source, whose in sources.items():
+        counts = content.counted(source)
         verdicts = ", ".join(f"{count} {verdict}" for verdict, count in sorted(counts.items()))
-        print(f"{counts.total()} {whose}: {verdicts}")
+        if counts or source != "yours":
+            print(f"{counts.total()} {whose}: {verdicts}")
+    if content.variants:
+        many = "1 variant" if content.variants == 1 else f"{content.variants} variants"
+        print(f"{many} with settings of your own, counted in none of these")
     print(content.wrong_by_chance.sentences())
     print(f"open {page.resolve()}")
 

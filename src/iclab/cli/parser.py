@@ -91,12 +91,16 @@ Add = Callable[[str, str, str], argparse.ArgumentParser]
 
 def _experiments(add: Add) -> None:
     command = add("experiments", "list the experiments, or show the claims and settings of some", texts.EXPERIMENTS)
-    command.add_argument("ids", metavar="ID", nargs="*", help="such as M-tab1")
+    command.add_argument("ids", metavar="ID", nargs="*", help="such as M-tab1, or your own as package.module:Class")
+    _add_folder(command)
+    _add_store(command)
 
 
 def _run(add: Add) -> None:
     command = add("run", "run experiments: compute what is missing, draw the figures, judge the claims", texts.RUN)
-    command.add_argument("ids", metavar="ID", nargs="+", help="such as M-fig2; several share their work")
+    text = "such as M-fig2, or your own as package.module:Class; several share their work"
+    command.add_argument("ids", metavar="ID", nargs="+", help=text)
+    _add_folder(command)
     _add_store(command)
     _add_workers(command)
     _add_settings(command)
@@ -118,13 +122,15 @@ def _reproduce(add: Add) -> None:
 
 def _report(add: Add) -> None:
     command = add("report", "write the report: one page about every experiment in a store", texts.REPORT)
+    _add_folder(command)
     _add_store(command)
     _add_out(command)
 
 
 def _show(add: Add) -> None:
     command = add("show", "draw an experiment again from the store, without training", texts.SHOW)
-    command.add_argument("id", metavar="ID", help="such as M-fig2")
+    command.add_argument("id", metavar="ID", help="such as M-fig2, or your own as package.module:Class")
+    _add_folder(command)
     _add_store(command)
     _add_settings(command)
     _add_engine(command)
@@ -170,6 +176,11 @@ def _add_description(command: argparse.ArgumentParser, models: str) -> None:
         if not key.startswith(("patterns.", "label_")):  # tests share those with the training
             command.add_argument(f"--test-{flag}", metavar="X", help=f"in tests: {text}")
     command.add_argument("--set", metavar="KEY=VALUE", action="append", default=[], help="any key of the TOML file")
+
+
+def _add_folder(command: argparse.ArgumentParser) -> None:
+    text = "a folder of Python files with experiments of your own (default: $ICLAB_EXPERIMENTS, or none)"
+    command.add_argument("--experiments", metavar="DIR", default=os.environ.get("ICLAB_EXPERIMENTS"), help=text)
 
 
 def _add_store(command: argparse.ArgumentParser) -> None:

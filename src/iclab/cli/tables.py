@@ -20,9 +20,9 @@ def new_console() -> Console:
     return console if console.is_terminal else Console(highlight=False, markup=False, width=150)
 
 
-def new_table(*columns: str, title: str | None = None) -> Table:
+def new_table(*columns: str) -> Table:
     """Return a table without lines."""
-    table = Table(title=title, title_justify="left", box=None, pad_edge=False, header_style="bold")
+    table = Table(box=None, pad_edge=False, header_style="bold")
     for column in columns:
         table.add_column(column)
     return table
@@ -32,8 +32,11 @@ def print_experiment_list(listed: list[dict[str, Any]]) -> None:
     """Print one line per experiment."""
     console = new_console()
     table = new_table("id", "title", "claims")
-    for experiment in listed:
-        table.add_row(experiment["id"], experiment["title"], str(len(experiment["claims"])))
+    for place, experiment in enumerate(listed):
+        if experiment["own"] and place and not listed[place - 1]["own"]:
+            table.add_row()
+        title = f"{experiment['title']} (yours, {experiment['run as']})" if experiment["own"] else experiment["title"]
+        table.add_row(experiment["id"], title, str(len(experiment["claims"])))
     console.print(table)
     console.print()
     console.print("iclab experiments ID shows its claims and settings; iclab run ID runs it", style="dim")
@@ -44,12 +47,17 @@ def print_experiments(listed: list[dict[str, Any]]) -> None:
     console = new_console()
     for experiment in listed:
         console.print(Text(f"{experiment['id']}  {experiment['title']}", style="bold"))
-        console.print(Text(experiment["paper"]))
+        if experiment["paper"]:
+            console.print(Text(experiment["paper"]))
         claims = new_table("claim", "tested as")
         for claim in experiment["claims"]:
             claims.add_row(claim["id"], claim["predicate"])
-        console.print(claims)
-        for disclosed, heading in ((True, "stated by the paper"), (False, "chosen by iclab")):
+        if experiment["claims"]:
+            console.print(claims)
+        chosen = "chosen" if experiment["own"] else "chosen by iclab"
+        for disclosed, heading in ((True, "stated by the paper"), (False, chosen)):
+            if not any(setting["disclosed"] == disclosed for setting in experiment["settings"]):
+                continue
             settings = new_table(heading, "value", "where" if disclosed else "why")
             for setting in experiment["settings"]:
                 if setting["disclosed"] == disclosed:
@@ -65,11 +73,12 @@ def print_outcome(outcome: Outcome) -> None:
     """Print the table of an experiment, and what its numbers are."""
     console = new_console()
     lines = outcome.table
-    table = new_table(*lines[0], title=f"{outcome.experiment.id}: {outcome.experiment.title}")
+    console.print(Text(f"{outcome.experiment.id}: {outcome.experiment.title}", style="italic"))
+    table = new_table(*lines[0])
+    firsts = [next(iter(line.values())) for line in lines]
     previous = None
-    for line in lines:
-        first = next(iter(line.values()))
-        if previous is not None and first != previous:
+    for first, line in zip(firsts, lines, strict=True):
+        if previous is not None and first != previous and len(set(firsts)) < len(firsts):
             table.add_row()
         previous = first
         table.add_row(*map(str, line.values()))
@@ -85,6 +94,8 @@ def print_verdicts(claims: list[dict[str, Any]]) -> None:
     """Print one line per claim."""
     from iclab.study.claims import in_figures
 
+    if not claims:
+        return
     console = new_console()
     levels = {claim["confidence"] for claim in claims}
     heading = f"{100 * levels.pop():.4g} % interval" if len(levels) == 1 else "interval"

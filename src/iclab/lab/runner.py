@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from typing import Any
 
 from iclab.engines import check
 from iclab.lab import costs
@@ -24,6 +25,7 @@ def run(
     quiet: bool = False,
     executor: Executor | None = None,
     listeners: Iterable[Listener] = (),
+    records: Iterable[dict[str, Any]] = (),
 ) -> Plan:
     """Compute every missing cell into the store; return what was missing.
 
@@ -37,15 +39,18 @@ def run(
         quiet: show no progress.
         executor: what computes the cells; by default `LocalExecutor`.
         listeners: called with every event of the run.
+        records: what the store is to remember of the request, once it is accepted.
     """
     executor = executor or LocalExecutor(workers)
     plan = Plan.of(cells, store)
     if not plan:
+        store.keep(records)
         return plan
     stages = executor.stages(plan)
     for training in {cell.training.digest(): cell.training for cell in plan.trainings.values()}.values():
         check(training)  # refuse a model that cannot run before anything is written
     store.open_for_writing()
+    store.keep(records)
     forecast = Forecast.of(stages, costs.load(store.path))
     try:
         with announced(forecast, ProgressPrinter(title, forecast, quiet), *listeners) as listen:

@@ -3,6 +3,7 @@
     STORE/store.json                    what this directory is
     STORE/training/HASH/                entry.json, weights.safetensors
     STORE/measurement/HASH/             entry.json, rows.parquet
+    STORE/request/HASH.json             which edition of an experiment was asked for
     STORE/costs.json                    how long cells took, for the next estimate
     STORE/.partial/                     entries being written
 
@@ -20,7 +21,8 @@ import platform
 import shutil
 import socket
 import tempfile
-from collections.abc import Callable
+import warnings
+from collections.abc import Callable, Iterable
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -115,6 +117,38 @@ class Store:
             return pq.read_table(path).to_pylist()
         except (pa.ArrowException, OSError) as error:
             raise InputError(f"{path}: cannot be read ({error})") from None
+
+    def keep(self, records: Iterable[dict[str, Any]]) -> None:
+        """Remember what was asked for: one immutable file per different record."""
+        for record in records:
+            text = json.dumps(record, sort_keys=True, ensure_ascii=False, allow_nan=False)
+            path = self._requests / f"{hashlib.sha256(text.encode()).hexdigest()[:20]}.json"
+            if path.exists():
+                continue
+            self.open_for_writing()
+            asked = {"asked": datetime.now(UTC).isoformat(timespec="seconds"), "iclab": __version__}
+            temporary = self._partial / f"{_writer()}-{path.name}"
+            try:
+                self._requests.mkdir(exist_ok=True)
+                temporary.write_text(json.dumps(record | asked, indent=1, ensure_ascii=False) + "\n", "utf-8")
+                temporary.replace(path)
+            except OSError as error:
+                raise InputError(f"store = {self.path}: cannot be written ({error.strerror})") from None
+
+    def records(self) -> list[dict[str, Any]]:
+        """Return what was asked for, oldest first. A file that cannot be read is warned of and left out."""
+        found = []
+        for path in self._requests.glob("*.json"):
+            try:
+                record = json.loads(path.read_text("utf-8"))
+                found.append((str(record["asked"]), path.name, record))
+            except (OSError, ValueError, KeyError, TypeError) as error:
+                warnings.warn(f"{path}: cannot be read ({type(error).__name__}: {error})", stacklevel=2)
+        return [record for *_, record in sorted(found, key=lambda entry: entry[:2])]
+
+    @property
+    def _requests(self) -> Path:
+        return self.path / "request"
 
     def seconds(self, cell: Cell) -> float:
         """Return how long the cell took."""

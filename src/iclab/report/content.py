@@ -10,9 +10,11 @@ from functools import cached_property
 from typing import Any
 
 from iclab import catalog
+from iclab.config import InputError
 from iclab.lab import MeasurementCell, Store
 from iclab.report.covering import Covering, covering_of
 from iclab.report.drawing import Drawing, drawing_of
+from iclab.report.variants import Variant, variants_of
 from iclab.study.chance import WrongByChance, wrong_by_chance
 from iclab.study.charts import full_name_of
 from iclab.study.claims import Claim, Judgement
@@ -29,6 +31,9 @@ PAPERS = {
     "S": "Feature selectors: the same model, what it selects and what it decides by",
     "": "Beyond the papers",
 }
+OWN = "yours"
+"""Stands for the letter of a paper in experiments of the user's own."""
+PARTS = PAPERS | {OWN: "Yours: experiments from outside the package"}
 EDITIONS = {"full": "full edition", "quick": "quick edition", "other": "own settings"}
 
 
@@ -48,6 +53,8 @@ class Section:
     models: dict[str, str]
     """The source code of the models it trains, by model id."""
     claims: tuple[dict[str, Any], ...]
+    variants: tuple[Variant, ...] = ()
+    """The same experiment under settings of the user's own."""
 
     @property
     def id(self) -> str:
@@ -56,8 +63,13 @@ class Section:
 
     @property
     def paper(self) -> str:
-        """The letter of its paper; empty for an experiment beyond the papers."""
-        return paper_of(self.id)
+        """The letter of its paper; empty for an experiment beyond the papers, `OWN` for the user's own."""
+        return OWN if self.experiment.own else paper_of(self.id)
+
+    @property
+    def anchor(self) -> str:
+        """Its name in the page. Those of users' own experiments cannot be taken for other parts of the page."""
+        return f"own-{self.id}" if self.experiment.own else self.id
 
     @property
     def title(self) -> str:
@@ -86,10 +98,14 @@ class Section:
             f"{EDITIONS[settings.edition_name]}{unfinished}: {seeds} seeds, {settings.test_prompts:,} test prompts each"
         )
 
+    def usual_verdict(self, id_: str) -> str:
+        """Return the verdict on one of its claims, to be shown beside that of a variant; empty if it has none."""
+        return next((claim["verdict"] for claim in self.claims if claim["id"] == id_), "")
+
     @cached_property
     def covering(self) -> Covering | None:
         """What the theorems say about its settings; None if no theorem is about its models."""
-        return covering_of(self.edition.conditions, self.paper)
+        return covering_of(self.edition.conditions, "" if self.experiment.own else self.paper)
 
     @cached_property
     def drawing(self) -> Drawing | None:
@@ -111,11 +127,18 @@ class Content:
     """The versions and machines that computed the cells."""
     finished: str
     """When the last cell was finished."""
+    problems: tuple[str, ...] = ()
+    """A line about each experiment of the user's own that cannot be shown."""
 
     @property
     def verdicts(self) -> Counter[str]:
         """The number of claims of the papers with each verdict."""
-        return self.counted(ours=False)
+        return self.counted("paper")
+
+    @property
+    def variants(self) -> int:
+        """The number of results under settings of the user's own."""
+        return sum(variant.outcome is not None for section in self.sections for variant in section.variants)
 
     @property
     def wrong_by_chance(self) -> WrongByChance:
@@ -130,7 +153,7 @@ class Content:
         total, unfinished = len(self.sections), sum(not outcome.complete for outcome in outcomes)
         shown = [edition for edition in EDITIONS if counts[edition]]
         if not shown:
-            return "No experiment has been run yet."
+            return f"No experiment has been run{' with its usual settings' if self.variants else ''} yet."
         many = len(outcomes)
         if len(shown) == 1:
             text = f"{EDITIONS[shown[0]].capitalize()}: {'all' if many == total else f'{many} of'} {total} experiments"
@@ -141,9 +164,9 @@ class Content:
         text += f"; {unfinished} unfinished" if unfinished else ""
         return text + (f"; {total - many} not run." if many < total else ".")
 
-    def counted(self, *, ours: bool) -> Counter[str]:
-        """Count the verdicts on the papers' claims, or on iclab's own questions."""
-        return Counter(claim["verdict"] for claim in self.board if claim["ours"] is ours)
+    def counted(self, source: str) -> Counter[str]:
+        """Count the verdicts on the claims of one source: ``paper``, ``iclab`` (its own questions) or ``yours``."""
+        return Counter(claim["verdict"] for claim in self.board if claim["source"] == source)
 
     def of(self, paper: str) -> list[Section]:
         """Return the sections of one paper."""
@@ -171,20 +194,32 @@ def collect(
     store: Store,
     progress: Callable[[str], None] = lambda text: None,
     given: Mapping[str, Outcome] | None = None,
+    folder: str | None = None,
 ) -> Content:
     """Read everything the report needs from a store.
 
-    The report shows the fullest edition of each experiment, unless ``given`` has an outcome for its id.
+    The report shows the fullest edition of each experiment, unless ``given`` has an outcome for its id, and variants
+    below it. Users' own experiments are those that the store remembers, and those that the catalog finds.
     """
+    records = store.records()
+    mine, problems = catalog.own(folder, records)
     sections = []
     cells: dict[str, MeasurementCell] = {}
-    for experiment in catalog.experiments().values():
+    for experiment in (*catalog.experiments().values(), *mine.values()):
         progress(experiment.id)
-        section = _section(experiment, store, (given or {}).get(experiment.id) or best(experiment, store))
+        try:
+            outcome = (given or {}).get(experiment.id) or best(experiment, store)
+            section = _section(experiment, store, outcome, records)
+            _ = experiment.own and outcome and outcome.table
+        except InputError as error:
+            if not experiment.own:
+                raise
+            problems.append(str(error))
+            continue
         sections.append(section)
-        if section.outcome is not None:
-            cells |= {cell.hash: cell for cell in section.cells}
-    order = {letter: place for place, letter in enumerate(PAPERS)}
+        shown = section.cells if section.outcome is not None else ()
+        cells |= {cell.hash: cell for part in (shown, *(v.cells for v in section.variants)) for cell in part}
+    order = {letter: place for place, letter in enumerate(PARTS)}
     sections.sort(key=lambda section: (order[section.paper], section.id))
     trainings = {cell.training.hash: cell.training for cell in cells.values() if store.has(cell.training)}
     abouts = [*map(store.about, cells.values()), *map(store.about, trainings.values())]
@@ -195,10 +230,13 @@ def collect(
         len(abouts),
         tuple(sorted({_machine(about["made by"]) for about in abouts})),
         max((about["finished"] for about in abouts), default=""),
+        tuple(problems),
     )
 
 
-def _section(experiment: Experiment[Any], store: Store, outcome: Outcome | None) -> Section:
+def _section(
+    experiment: Experiment[Any], store: Store, outcome: Outcome | None, records: list[dict[str, Any]]
+) -> Section:
     edition = outcome.edition if outcome else usual(experiment)
     here = tuple(filter(store.has, edition.cells))
     needed = {cell.training.hash: cell.training for cell in here if store.has(cell.training)}.values()
@@ -211,13 +249,14 @@ def _section(experiment: Experiment[Any], store: Store, outcome: Outcome | None)
         settings=tuple(edition.settings.described()),
         models=_code(edition.conditions),
         claims=tuple(_claims(experiment, outcome)),
+        variants=tuple(variants_of(experiment, records, store, edition.settings)),
     )
 
 
 def _claims(experiment: Experiment[Any], outcome: Outcome | None) -> list[dict[str, Any]]:
     """Return all claims of the full edition. The claims that this outcome judges come first."""
     judged = {claim["id"]: claim for claim in (outcome.claims if outcome else ())}
-    rest = [claim.verdict([]) for claim in experiment.claims(experiment.settings()) if claim.id not in judged]
+    rest = [claim.verdict([]) for claim in usual(experiment).claims if claim.id not in judged]
     found = [*judged.values(), *rest]
     if outcome is None or not outcome.complete:
         return found
@@ -227,20 +266,21 @@ def _claims(experiment: Experiment[Any], outcome: Outcome | None) -> list[dict[s
 
 def _board(sections: list[Section]) -> tuple[dict[str, Any], ...]:
     """Return the rows of the scoreboard: claims of experiments, and statements that no experiment tests."""
-    board, written = [], {section.id for section in sections}
-    for letter in PAPERS:
+    board, written = [], {section.id for section in sections if not section.experiment.own}
+    for letter in PARTS:
         for section in sections:
             if section.paper == letter:
-                shared = {"section": section.id, "letter": letter}
-                board += [
-                    claim | shared | {"models": claim["models"] or list(section.models)} for claim in section.claims
-                ]
+                for claim in section.claims:
+                    source = OWN if section.experiment.own else "iclab" if claim["ours"] else "paper"
+                    shared = {"section": section.anchor, "letter": letter, "source": source}
+                    board.append(claim | shared | {"models": claim["models"] or list(section.models)})
         for told in STATEMENTS:
             if told.to_test and paper_of(told.id) == letter and told.id not in written:
                 near = [section.id for section in sections if told.id in section.experiment.theorems]
                 related = f"; related: {', '.join(near)}" if near else ""
-                claim = Claim(told.id, told.words, f"no experiment tests it yet{related}", lambda rows: NOT_RUN)
-                board.append(claim.verdict([]) | {"where": told.where, "section": "", "letter": letter})
+                planned = Claim(told.id, told.words, f"no experiment tests it yet{related}", lambda rows: NOT_RUN)
+                shared = {"section": "", "letter": letter, "source": "paper"}
+                board.append(planned.verdict([]) | {"where": told.where} | shared)
     return tuple(claim | {"search": _search(claim)} for claim in board)
 
 

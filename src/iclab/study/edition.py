@@ -11,8 +11,10 @@ from typing import Any
 from iclab.config import InputError
 from iclab.lab import MeasurementCell, Store
 from iclab.probes import CONFIDENCE, Row, at_confidence
+from iclab.study.claims import Claim
 from iclab.study.experiment import Condition, Experiment
 from iclab.study.outcome import Outcome
+from iclab.study.recipes import check_recipes
 from iclab.study.settings import Settings
 
 
@@ -26,7 +28,29 @@ class Edition:
     @cached_property
     def conditions(self) -> list[Condition]:
         """Every measurement of the experiment."""
-        return self.experiment.conditions(self.settings)
+        with self.experiment.guarded("conditions"):
+            found = self.experiment.conditions(self.settings)
+        if self.experiment.own and not (found and all(isinstance(condition, Condition) for condition in found)):
+            raise InputError(f"{self.experiment.id}: its conditions must be a list of one Condition or more")
+        check_recipes(self.settings, (condition.cell.training.training for condition in found))
+        return found
+
+    @property
+    def claims(self) -> list[Claim]:
+        """The claims of the experiment. Those of a user's own must not be taken for others on the scoreboard."""
+        with self.experiment.guarded("claims"):
+            found = self.experiment.claims(self.settings)
+        if self.experiment.own:
+            seen: set[str] = set()
+            for claim in found:
+                if not claim.id.startswith(f"{self.experiment.id}.") or claim.id in seen:
+                    raise InputError(f"claim = {claim.id!r}: must be {self.experiment.id}.NAME, each name once")
+                seen.add(claim.id)
+        return found
+
+    def check(self) -> None:
+        """Refuse what cannot be run or judged, before anything is written."""
+        _ = self.cells, self.claims
 
     @cached_property
     def cells(self) -> list[MeasurementCell]:
@@ -36,7 +60,8 @@ class Edition:
     @property
     def command(self) -> str:
         """The command that runs it."""
-        return shlex.join(["iclab", "run", self.experiment.id, *self.settings.arguments()])
+        where = ["--experiments", self.experiment.folder] if self.experiment.folder else []
+        return shlex.join(["iclab", "run", self.experiment.address, *self.settings.arguments(), *where])
 
     def complete(self, store: Store) -> bool:
         """Return whether the store has every cell."""
@@ -67,8 +92,8 @@ class Edition:
                 f"store = {store.path}: has no results of {self.experiment.id} with these settings; "
                 f"run `{self.command}` first"
             )
-        with at_confidence(confidence):
-            claims = [claim.verdict(rows) for claim in self.experiment.claims(self.settings)]
+        with at_confidence(confidence), self.experiment.guarded("verdicts"):
+            claims = [claim.verdict(rows) for claim in self.claims]
         return Outcome(self, rows, claims, complete, asked)
 
 

@@ -48,7 +48,8 @@ class Outcome:
     @cached_property
     def table(self) -> list[dict[str, Any]]:
         """The table, one dictionary per line."""
-        lines = self.experiment.table(self.rows, self.settings)
+        with self.experiment.guarded("table"):
+            lines = self.experiment.table(self.rows, self.settings)
         if not lines:
             raise InputError(f"{self.experiment.id}: its table has no lines; return at least one, of dashes")
         return lines
@@ -59,7 +60,10 @@ class Outcome:
         seeds, changed = len({row["seed"] for row in self.rows}), self.settings.unusual()
         run = f"{seeds} seeds, {self.settings.test_prompts:,} prompts each"
         heading = (f"{self.experiment.id}: {self.experiment.title}", run, *([f"with {changed}"] if changed else []))
-        chart = self.experiment.chart(self.rows, self.settings)
+        with self.experiment.guarded("chart"):
+            chart = self.experiment.chart(self.rows, self.settings)
+        if not hasattr(chart, "to_dict"):
+            raise InputError(f"{self.experiment.id}: its chart must be a Figure or an Altair chart, is {chart!r:.60}")
         return replace(chart, heading=heading) if isinstance(chart, Figure) else chart
 
     @property

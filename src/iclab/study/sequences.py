@@ -26,6 +26,7 @@ from iclab.probes import CONFIDENCE
 from iclab.study.claims import SEEDS
 from iclab.study.edition import Edition
 from iclab.study.outcome import Outcome
+from iclab.study.records import records_of
 
 GROUP = 8
 """Seeds per round."""
@@ -73,6 +74,16 @@ class Round:
         return {"seeds": self.seeds, "confidence": confidence_after(self.seeds), "undecided": self.undecided}
 
 
+def looked(edition: Edition, store: lab.Store) -> Outcome | None:
+    """Return the outcome after the last round of seeds that a store has in full; None if it has not even the first."""
+    last, seeds = None, GROUP
+    while (grown := Edition(edition.experiment, edition.settings.replace(seeds=seeds))).complete(store):
+        last, seeds = grown, seeds + GROUP
+    if last is None:
+        return None
+    return last.outcome(store, confidence=confidence_after(seeds - GROUP), asked=edition)
+
+
 def until_decided(
     editions: Iterable[Edition], store: lab.Store, *, most: int = MOST, workers: int = 2, quiet: bool = False
 ) -> Iterator[list[Round]]:
@@ -84,11 +95,14 @@ def until_decided(
     if most < GROUP or most % GROUP:
         raise InputError(f"most = {most}: must be a multiple of {GROUP}, at least {GROUP}")
     waiting = list(editions)
+    for edition in waiting:
+        edition.check()
     for seeds in range(GROUP, most + 1, GROUP):
         grown = [Edition(asked.experiment, asked.settings.replace(seeds=seeds)) for asked in waiting]
         title = grown[0].experiment.id if len(grown) == 1 else "iclab"
         cells = [cell for edition in grown for cell in edition.cells]
-        lab.run(cells, store, workers=workers, title=f"{title}, {seeds} seeds", quiet=quiet)
+        records = records_of(waiting, until_decided=True) if seeds == GROUP else []
+        lab.run(cells, store, workers=workers, title=f"{title}, {seeds} seeds", quiet=quiet, records=records)
         level = confidence_after(seeds)
         pairs = zip(waiting, grown, strict=True)
         found = [Round(seeds, edition.outcome(store, confidence=level, asked=asked)) for asked, edition in pairs]

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Annotated, Any, ClassVar, Literal, Self, TypeVar
+from typing import Annotated, Any, ClassVar, Literal, Self, TypeVar, get_args, get_origin
 
 from pydantic import AfterValidator, Field
 
 from iclab.config import Config, InputError
-from iclab.engines import EngineName
+from iclab.engines import EngineName, Recipe
 
 
 def _different(values: tuple[Any, ...]) -> tuple[Any, ...]:
@@ -41,6 +42,10 @@ class Chosen:
     """Other plausible values: `iclab run sensitivity` tests whether the claims depend on the choice."""
 
 
+YOURS = Chosen("chosen by you")
+"""The mark of a setting without one, in an experiment of a user's own."""
+
+
 @dataclass(frozen=True)
 class Described:
     """The value of a setting, as JSON, and the reason for it."""
@@ -62,11 +67,16 @@ def short(value: Any) -> str:
     Example:
         >>> short({"linear": 0.05, "mamba": [1.0, 2.0]})
         'linear: 0.05; mamba: 1, 2'
+        >>> short({"Mine": {"optimizer": "adam", "steps": 9}})
+        'Mine (optimizer: adam; steps: 9)'
     """
     if isinstance(value, (list, tuple)):
         return ", ".join(map(short, value)) or "none"
     if isinstance(value, dict):
-        return "; ".join(f"{key}: {short(inner)}" for key, inner in value.items())
+        entries = ((key, inner, short(inner)) for key, inner in value.items())
+        return "; ".join(
+            f"{key} ({text})" if isinstance(inner, dict) else f"{key}: {text}" for key, inner, text in entries
+        )
     return f"{value:g}" if isinstance(value, float) else str(value)
 
 
@@ -107,6 +117,28 @@ class Settings(Config):
                 raise InputError(f"{name}: is not used here; change {self.instead[name]}")
         return super().replace(**changes)
 
+    def changed(self, pairs: Mapping[str, Any]) -> Self:
+        """Return a validated copy with settings changed by key, where a dot leads into a table.
+
+        Example:
+            >>> Settings().changed({"seeds": 8}).seeds
+            8
+        """
+        changes: dict[str, Any] = {}
+        for key, value in pairs.items():
+            name, dot, entry = key.partition(".")  # such as step_sizes.deep-mamba, or recipes.my_module:Mine.optimizer
+            field, table = type(self).model_fields.get(name), changes.get(name, getattr(self, name, None))
+            if not dot or field is None or not isinstance(table, dict):
+                changes[key] = value
+                continue
+            outer, inner_dot, inner = entry.rpartition(".")
+            whole = ":" in inner or (isinstance(value, dict) and inner not in Recipe.model_fields)
+            if inner_dot and not whole and get_origin(get_args(field.annotation)[1]) is dict:
+                changes[name] = {**table, outer: {**table.get(outer, {}), inner: value}}
+            else:
+                changes[name] = {**table, entry: value}
+        return self.replace(**changes)
+
     def as_kind(self, kind: type[K], *, without: tuple[str, ...] = (), **changes: Any) -> K:
         """Return the same values as settings of a base class, whose fields the experiment may then vary.
 
@@ -121,7 +153,7 @@ class Settings(Config):
         fields = type(self).model_fields
         grids = {name for name in fields if any(getattr(mark, "grid", False) for mark in fields[name].metadata)}
         changed = [name for name in mine if mine[name] != usual[name] and name not in grids]
-        return ", ".join(f"{name} = {mine[name]}" for name in changed)
+        return ", ".join(f"{name} = {short(mine[name])}" for name in changed)
 
     @property
     def edition_name(self) -> Literal["full", "quick", "other"]:
@@ -153,8 +185,11 @@ class Settings(Config):
 
     @classmethod
     def provenance(cls) -> dict[str, Disclosed | Chosen]:
-        """Return where the value of every field comes from."""
+        """Return where the value of every field comes from. Fields of a user's own settings need no mark."""
+        unmarked = {
+            n: Chosen(field.description) if field.description else YOURS for n, field in cls.model_fields.items()
+        }
         return {
-            name: next(mark for mark in field.metadata if isinstance(mark, (Disclosed, Chosen)))
+            name: next((mark for mark in field.metadata if isinstance(mark, (Disclosed, Chosen))), unmarked[name])
             for name, field in cls.model_fields.items()
         }

@@ -17,13 +17,14 @@ from iclab.engines import Recipe, Switch, Training
 from iclab.models import Model, architecture
 from iclab.prompts import Outliers, Patterns, Prompts
 from iclab.prompts.tasks import AllPairs, Ring, TaskSet
-from iclab.study.settings import Chosen, Disclosed, Settings
+from iclab.study.recipes import RecipeSettings
+from iclab.study.settings import Chosen, Disclosed
 
 RESTORED = 6.67
 """κ_a / L = 2 / 0.3, rounded up: the least κ_a' for which (61), in the proof of Theorem 2, speaks of all mixtures."""
 
 
-class MambaPaper(Settings):
+class MambaPaper(RecipeSettings):
     """Synthetic data and one-layer training of paper M (§3.2, §4, Algorithm 1)."""
 
     dimension: Annotated[int, Disclosed("d, M §4")] = 30
@@ -162,11 +163,12 @@ class MambaPaper(Settings):
         return Model(name=name, options={} if ":" in name else {"init_scale": self.init_scale})
 
     def recipe(self, name: str) -> Recipe:
-        """Return the recipe: plain SGD on the hinge loss (M (4), (19))."""
-        step_size = self.step_sizes.get(name) or architecture(name).step_size
+        """Return the recipe: plain SGD on the hinge loss (M (4), (19)), unless ``recipes`` says otherwise."""
+        own = self.own_recipe(name)
+        step_size = own.get("step_size") or self.step_sizes.get(name) or architecture(name).step_size
         if step_size is None:
             raise InputError(f"step_sizes: has none for {name}; add one, such as --set step_sizes.{name}=0.1")
-        return Recipe(steps=self.steps, batch_size=self.batch_size, step_size=step_size)
+        return self.recipe_of(name, steps=self.steps, batch_size=self.batch_size, step_size=step_size)
 
 
 Options = dict[str, bool | int | float | str]

@@ -12,13 +12,14 @@ from iclab.engines import Recipe, Training
 from iclab.models import Model
 from iclab.prompts import Patterns, Prompts
 from iclab.prompts.tasks import AllPairs, Ring, TaskSet, Unseen
-from iclab.study.settings import Chosen, Disclosed, Settings
+from iclab.study.recipes import RecipeSettings
+from iclab.study.settings import Chosen, Disclosed
 
 LARGEST_SUM = math.sqrt(2 * 0.82)
 """Out of domain in T §5: the largest S1 = a + b with a² + b² + 2 · 0.3² = 1."""
 
 
-class NonlinearPaper(Settings):
+class NonlinearPaper(RecipeSettings):
     """Paper T's synthetic data and one-layer training (§3.2, §5, Algorithm 1)."""
 
     dimension: Annotated[int, Disclosed("d_X, T §5")] = 30
@@ -131,10 +132,9 @@ class NonlinearPaper(Settings):
         )
 
     def recipe(self) -> Recipe:
-        """Return plain SGD on the hinge loss, with weights kept on the way."""
-        return Recipe(
-            steps=self.steps, batch_size=self.batch_size, step_size=self.step_size, snapshots=self.kept_steps()[1:-1]
-        )
+        """Return plain SGD on the hinge loss, with weights kept on the way, unless ``recipes`` says otherwise."""
+        usual = {"steps": self.steps, "batch_size": self.batch_size, "step_size": self.step_size}
+        return self.recipe_of("softmax-mlp", **usual, snapshots=self.kept_steps()[1:-1])
 
     def kept_steps(self) -> tuple[int, ...]:
         """Return the steps after which weights are kept, from 0 to the last."""
@@ -210,7 +210,8 @@ class GPT2Paper(NonlinearPaper):
         return Training(
             model=Model(name="gpt2", options=options),
             prompts=own.prompts(tasks=own.train_tasks),
-            recipe=Recipe(
+            recipe=self.recipe_of(
+                "gpt2",
                 steps=self.gpt2_steps,
                 batch_size=self.gpt2_batch_size,
                 step_size=self.gpt2_step_size,

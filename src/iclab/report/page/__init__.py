@@ -15,9 +15,10 @@ from markupsafe import Markup
 from iclab.config import InputError
 from iclab.lab import Store
 from iclab.lab.progress import duration
-from iclab.report.content import PAPERS, Content, collect
+from iclab.report.content import OWN, PARTS, Content, Section, collect
 from iclab.report.drawing import vega
 from iclab.report.page.sparkline import spark
+from iclab.report.variants import Variant
 from iclab.study.charts.models import full_name_of
 from iclab.study.claims import COUNTED, Verdict, in_figures
 from iclab.study.outcome import Outcome
@@ -30,17 +31,20 @@ def write(
     out: Path,
     progress: Callable[[str], None] = lambda text: None,
     given: Mapping[str, Outcome] | None = None,
+    folder: str | None = None,
 ) -> tuple[Path, Content]:
     """Write the report below ``out``: the page, and the files of every experiment in a folder beside it."""
-    content = collect(store, progress, given)
+    content = collect(store, progress, given, folder)
     progress("the page")
     text = render(content)
     try:
         out.mkdir(parents=True, exist_ok=True)
         for section in content.sections:
-            if section.outcome is not None and section.drawing is not None and not section.drawing.problem:
-                progress(f"files of {section.id}")
-                section.outcome.write(out)
+            parts: list[Section | Variant] = [section, *section.variants]
+            for part in parts:
+                if part.outcome is not None and part.drawing is not None and not part.drawing.problem:
+                    progress(f"files of {section.id}")
+                    part.outcome.write(out)
         page, new = out / "index.html", out / "index.html.new"
         new.write_text(text, encoding="utf-8")
         new.replace(page)  # readers see the old page or the new one, never a part
@@ -55,12 +59,20 @@ def render(content: Content) -> str:
     environment.filters["dashed"] = _dashed
     template = environment.from_string(_text("page/index.html.j2"))
     drawings = {section.id: section.drawing for section in content.sections if section.drawing is not None}
+    drawings |= {v.folder: v.drawing for section in content.sections for v in section.variants if v.drawing is not None}
     found = {s.id: s.experiment.steps(s.outcome.rows, s.outcome.settings) for s in content.sections if s.outcome}
     steppers = {id_: steps for id_, steps in found.items() if steps is not None}
-    written = {section.id for section in content.sections}
+    written = {section.id for section in content.sections if not section.experiment.own}
+    sources = {"paper": "claims of the papers", "iclab": "questions of iclab"}
+    sources |= {OWN: "your own"} if content.of(OWN) else {}
     return template.render(
         content=content,
-        papers=PAPERS,
+        papers={
+            letter: words for letter, words in PARTS.items() if letter != OWN or content.of(OWN) or content.problems
+        },
+        own=OWN,
+        names={letter: letter or "Beyond" for letter in PARTS} | {OWN: "Yours"},
+        sources=sources,
         verdicts=get_args(Verdict),
         verbs=COUNTED,
         models=sorted({model for section in content.sections for model in section.models}),

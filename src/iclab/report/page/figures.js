@@ -21,6 +21,7 @@ for (const [id, figure] of Object.entries(figures)) {
 const places = [...document.querySelectorAll(".figure")];
 const figureAt = (place) => figures[place.dataset.figure];
 const panelsOf = (figure) => (figure.columns ? figure.spec.concat : []); // none if another library made it
+const drawable = (place) => place.parentElement.clientWidth > 0; // not in a closed fold
 const roomOf = (place) => place.parentElement.clientWidth;
 const columnsAt = (place) => {
   const figure = figureAt(place);
@@ -181,10 +182,15 @@ const near = new IntersectionObserver((entries) => {
 }, { rootMargin: "800px" });
 places.forEach((place) => near.observe(place));
 
-addEventListener("beforeprint", () => places.filter((place) => !place.dataset.columns).forEach(draw));
+addEventListener("beforeprint", () => places.filter((p) => drawable(p) && !p.dataset.columns).forEach(draw));
+
+// A fold gives its figure room only when it opens.
+document.querySelectorAll("details:has(.figure)").forEach((fold) => {
+  fold.addEventListener("toggle", () => { if (fold.open) fold.querySelectorAll(".figure").forEach(reserve); });
+});
 
 addEventListener("resize", () => {
-  for (const place of places) {
+  for (const place of places.filter(drawable)) {
     reserve(place);
     if (!place.dataset.columns) continue;
     if (+place.dataset.columns !== columnsAt(place)) draw(place);

@@ -1,0 +1,134 @@
+"""Variants: results of experiments under settings of the user's own, as far as a store remembers them."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Iterable
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+from pydantic import ValidationError
+
+from iclab.config import Code, InputError, explain
+from iclab.lab import MeasurementCell, Store
+from iclab.report.drawing import Drawing, drawing_of
+from iclab.study.edition import Edition
+from iclab.study.experiment import Experiment
+from iclab.study.outcome import Outcome
+from iclab.study.sequences import looked
+from iclab.study.settings import Settings, short
+
+Record = dict[str, Any]
+
+
+@dataclass(frozen=True)
+class Changed:
+    """A setting that a variant changes."""
+
+    name: str
+    here: str
+    usually: str
+
+
+@dataclass(frozen=True)
+class Variant:
+    """An experiment under settings of the user's own."""
+
+    command: str
+    title: str
+    outcome: Outcome | None
+    problem: str = ""
+    """Why there is nothing to show, in one line."""
+    changes: tuple[Changed, ...] = ()
+    cells: tuple[MeasurementCell, ...] = ()
+    """Its cells that the store holds."""
+
+    @property
+    def folder(self) -> str:
+        """The folder of its files, which is also its name on the page."""
+        return self.outcome.folder if self.outcome else ""
+
+    @property
+    def summary(self) -> str:
+        """How much was run."""
+        if self.outcome is None:
+            return "nothing to show"
+        seeds = len({row["seed"] for row in self.outcome.rows})
+        told = f"{seeds} seeds, {self.outcome.settings.test_prompts:,} test prompts each"
+        if self.outcome.asked:
+            told += ", seeds added until claims are decided, with wider intervals"
+        return told if self.outcome.complete else f"unfinished: {told}"
+
+    @cached_property
+    def drawing(self) -> Drawing | None:
+        """The figure for the page."""
+        return None if self.outcome is None else drawing_of(self.outcome)
+
+
+def variants_of(experiment: Experiment[Any], records: Iterable[Record], store: Store, shown: Settings) -> list[Variant]:
+    """Return the variants of an experiment, newest last, without the edition that the report shows anyway."""
+    newest: dict[str, Record] = {}
+    for record in records:
+        if record["experiment"] == experiment.address:
+            key = json.dumps([record["settings"], record["until decided"]], sort_keys=True)
+            newest.pop(key, None)
+            newest[key] = record
+    found = []
+    for record in newest.values():
+        try:
+            settings = experiment.settings.model_validate(record["settings"])
+        except ValidationError as error:
+            command = f"iclab run {experiment.address}"
+            found.append(Variant(command, "", None, f"its settings are no longer known ({explain(error)})"))
+            continue
+        usual = settings.edition_name != "other" or settings == shown
+        if record["until decided"] or not usual:
+            found.append(_variant(experiment, settings, record, store))
+    return found
+
+
+def _variant(experiment: Experiment[Any], settings: Settings, record: Record, store: Store) -> Variant:
+    edition, until = Edition(experiment, settings), record["until decided"]
+    command = edition.command + (" --until-decided" if until else "")
+    changes = tuple(_changes(settings))
+    named = settings.unusual() or ", ".join(f"{change.name} = {change.here}" for change in changes)
+    title = "; ".join(filter(None, (named, "until decided" if until else "")))
+    for folder in record["folders"]:  # where the user's modules were
+        if folder not in sys.path and Path(folder).is_dir():
+            sys.path.append(folder)
+    try:
+        cells = tuple(filter(store.has, edition.cells))
+        outcome = looked(edition, store) if until else edition.outcome(store) if cells else None
+        if outcome is None:
+            return Variant(command, title, None, _lost(record))
+        _ = outcome.table  # a table that cannot be made stops nothing else
+    except InputError as error:
+        return Variant(command, title, None, str(error))
+    except ValidationError as error:
+        return Variant(command, title, None, explain(error))
+    return Variant(command, title, outcome, changes=changes, cells=tuple(filter(store.has, outcome.edition.cells)))
+
+
+def _changes(settings: Settings) -> Iterable[Changed]:
+    here, usual = settings.model_dump(mode="json"), type(settings)().model_dump(mode="json")
+    for name, value in here.items():
+        if value != usual[name]:
+            yield Changed(name, short(value), short(usual[name]))
+
+
+def _lost(record: Record) -> str:
+    """Say why a store that remembers a request has no results of it."""
+    changed = [path for path, source in record["code"].items() if _source(path) != source]
+    if changed:
+        return f"the source of {', '.join(changed)} has changed since it was run; run it again"
+    return "the store has none of its results; run it again"
+
+
+def _source(path: str) -> str:
+    try:
+        return Code.of(path).source
+    except InputError:
+        return ""

@@ -1,0 +1,71 @@
+"""Recipes of single models in an experiment: another optimiser, step size or schedule for one of its models."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Iterable
+from typing import Annotated, Any
+
+from pydantic import ValidationError
+
+from iclab.config import InputError, explain
+from iclab.engines import Recipe, Training
+from iclab.models import Model
+from iclab.study.settings import Chosen, Settings
+
+
+class RecipeSettings(Settings):
+    """Settings of experiments whose models may have recipes of their own."""
+
+    recipes: Annotated[
+        dict[str, dict[str, Any]],
+        Chosen(
+            "changes of the recipe for single models, such as --set recipes.my_module:Mine.optimizer=adam; the papers' "
+            "models need none"
+        ),
+    ] = {}
+
+    def recipe_of(self, name: str, **usual: Any) -> Recipe:
+        """Return the usual recipe of a model, with the changes for it: by its name, or by its class without the path.
+
+        Example:
+            >>> RecipeSettings(recipes={"Mine": {"optimizer": "adam"}}).recipe_of("my_module:Mine", steps=5).optimizer
+            'adam'
+        """
+        own = self.own_recipe(name)
+        if not own:
+            return Recipe(**usual)
+        try:
+            return Recipe(**usual | own)
+        except ValidationError as error:
+            raise InputError(f"recipes.{name}.{explain(error)}") from None
+
+    def own_recipe(self, name: str) -> dict[str, Any]:
+        """Return the changes for one model; empty if there are none."""
+        found: dict[str, Any] = {}
+        for key in (name.rpartition(":")[2], name):  # the whole name has the last word
+            found |= self.recipes.get(key, {})
+        for field in found:
+            if field not in Recipe.model_fields:
+                near = difflib.get_close_matches(field, Recipe.model_fields, n=3, cutoff=0.5)
+                hint = f"did you mean {' or '.join(near)}?" if near else f"known are {', '.join(Recipe.model_fields)}"
+                raise InputError(f"recipes.{name}.{field}: unknown key; {hint}")
+        return found
+
+
+def check_recipes(settings: Settings, trainings: Iterable[Training]) -> None:
+    """Refuse recipes that are not followed: those of other models, and those that an experiment sets itself."""
+    if not isinstance(settings, RecipeSettings) or not settings.recipes:
+        return
+    listed = list(trainings)
+    for key, changes in settings.recipes.items():
+        mine = [training for training in listed if key in (training.model.label, _name(training.model))]
+        if not mine:
+            known = ", ".join(dict.fromkeys(_name(training.model) for training in listed))
+            raise InputError(f"recipes = {key}: no model of this experiment; its models are {known}")
+        if not all(training.recipe.replace(**changes) == training.recipe for training in mine):
+            raise InputError(f"recipes.{key} = {changes}: this experiment sets the recipe of {key} itself")
+
+
+def _name(model: Model) -> str:
+    return model.name if isinstance(model.name, str) else model.name.path

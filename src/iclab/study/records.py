@@ -1,0 +1,65 @@
+"""What a store remembers of a request: which experiment, with which settings, and whose code.
+
+The usual editions of built-in experiments need no record: the report finds their cells by itself.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any
+
+from iclab import lab
+from iclab.config import Code, Config
+from iclab.study.edition import Edition
+from iclab.study.outcome import Outcome
+
+Record = dict[str, Any]
+
+
+def compute(editions: Iterable[Edition], store: lab.Store, *, workers: int = 2, quiet: bool = False) -> list[Outcome]:
+    """Compute the missing cells of some editions together, remember what was asked for, and return the outcomes."""
+    listed = list(editions)
+    title = listed[0].experiment.id if len(listed) == 1 else "iclab"
+    for edition in listed:
+        edition.check()
+    cells = [cell for edition in listed for cell in edition.cells]
+    lab.run(cells, store, workers=workers, title=title, quiet=quiet, records=records_of(listed))
+    return [edition.outcome(store) for edition in listed]
+
+
+def records_of(editions: Iterable[Edition], *, until_decided: bool = False) -> list[Record]:
+    """Return the records of those editions that a report would not find by itself."""
+    return [
+        record_of(edition, until_decided=until_decided)
+        for edition in editions
+        if edition.experiment.own or until_decided or edition.settings.edition_name == "other"
+    ]
+
+
+def record_of(edition: Edition, *, until_decided: bool = False) -> Record:
+    """Return what to remember of an edition: all settings, and hashes of the user's code in it."""
+    experiment = edition.experiment
+    code = {found.path: found.source for cell in edition.cells for found in users_code(cell)}
+    if experiment.own:
+        code[experiment.address] = Code.of(type(experiment)).source
+    folders = [str(Path.cwd()), *([str(Path(experiment.folder).absolute())] if experiment.folder else [])]
+    return {
+        "experiment": experiment.address,
+        "id": experiment.id,
+        "settings": edition.settings.model_dump(mode="json"),
+        "until decided": until_decided,
+        "code": dict(sorted(code.items())),
+        "folders": folders if code else [],
+    }
+
+
+def users_code(value: object) -> list[Code]:
+    """Return the user's functions and classes in a description."""
+    if isinstance(value, Code):
+        return [value]
+    if isinstance(value, Config):
+        return [code for name in type(value).model_fields for code in users_code(getattr(value, name))]
+    if isinstance(value, tuple):
+        return [code for item in value for code in users_code(item)]
+    return []
