@@ -1,17 +1,17 @@
 """CONTRIBUTING and the extending guide speak of code that exists and works."""
 
 import importlib
+import json
 import re
+import shlex
 from pathlib import Path
 
 import pytest
 import torch
 
 import iclab
-from iclab.catalog import experiments
-from iclab.lab import Store, run
+from iclab.catalog import find
 from iclab.models import Softmax
-from iclab.study.edition import Edition
 
 ROOT = Path(__file__).parent.parent
 WALK = re.findall(r"`([\w/]+\.py): ([\w.]+)`", (ROOT / "CONTRIBUTING.md").read_text("utf-8"))
@@ -42,14 +42,27 @@ def test_the_guides_model_works(user_module, tmp_path, monkeypatch):
     assert run.error(count=20).mean is not None
 
 
-def test_the_guides_experiment_works(tmp_path):
-    names = {"__name__": "extending"}
-    experiments()  # the catalog is made before the guide's experiment is known
-    exec(compile(BLOCKS[1], "extending.md", "exec"), names)
-    settings = names["WidthSettings"](widths=(4, 8), steps=2, batch_size=4, seeds=2, test_prompts=20)
-    edition, store = Edition(names["Widths"](), settings), Store(tmp_path / "store")
-    run(edition.cells, store, workers=1, quiet=True)
-    outcome = edition.outcome(store)
-    assert [line["m"] for line in outcome.table] == [4, 8]
-    assert outcome.claims[0]["verdict"] != "not run"
-    assert outcome.write(tmp_path / "out").exists()
+GUIDE = (ROOT / "docs" / "extending.md").read_text("utf-8")
+
+
+@pytest.mark.slow
+def test_the_guides_experiment_works_in_a_folder_of_its_own(cli, user_module, tmp_path, monkeypatch):
+    """By the page's own words: save the file, run its commands, and find the experiment in the report."""
+    code = BLOCKS[1]
+    assert len(code.splitlines()) <= 60
+    name = re.search(r"Save this as `(\w+)\.py`", GUIDE).group(1)
+    user_module(name, code)
+    figure = find("M-fig2")
+    monkeypatch.setattr("iclab.catalog.experiments", lambda: {"M-fig2": figure})  # so that the report is quick
+    monkeypatch.setenv("ICLAB_STORE", str(tmp_path / "elsewhere"))
+    first, *others = re.findall(rf"^    iclab (run {name}:.*)$", GUIDE, re.MULTILINE)
+    assert first == f"run {name}:Lengths --quick"
+    for words in map(shlex.split, (first, *others)):
+        assert cli(*words, *(() if words is first else ("--set", "steps=5"))).code == 0, words
+    said = cli("report", "--json")
+    assert (said.code, said.json["yours"], said.json["variants"]) == (0, {"holds": 1}, 2)
+    text = Path(said.json["report"]).read_text("utf-8")
+    figures = json.loads(text.split('<script type="application/json" id="figures">')[1].split("</script>")[0])
+    assert "lengths" in figures
+    assert [series["name"] for series in figures["lengths"]["legend"]] == ["Mamba", "linear Transformer"]
+    assert 'href="#own-lengths"' in text

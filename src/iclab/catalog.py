@@ -171,7 +171,8 @@ def _remembered(records: Iterable[Mapping[str, Any]]) -> Iterator[Experiment[Any
         if ":" in record["experiment"]:
             folders.setdefault(record["experiment"], {}).update(dict.fromkeys(record["folders"]))
     for path, places in folders.items():
-        yield _or_line(lambda path=path, places=places: load(path, places))
+        made = _or_line(lambda path=path, places=places: load(path, places))
+        yield f"{made}; it was run in {' and '.join(places)}" if isinstance(made, str) else made
 
 
 def _or_line(make: Any) -> Experiment[Any] | str:

@@ -1,4 +1,4 @@
-"""A store with two experiments in their quick edition, and the report of it: made once, for all test processes."""
+"""A store with two quick editions and a variant, and the report of it: made once, for all test processes."""
 
 import pickle
 
@@ -8,6 +8,8 @@ from filelock import FileLock
 from iclab.catalog import find
 from iclab.lab import Store, run
 from iclab.report import write
+from iclab.study.edition import Edition
+from iclab.study.records import records_of
 
 
 @pytest.fixture(scope="session")
@@ -28,6 +30,8 @@ def quick_store(shared_folder):
             experiment = find(id_)
             conditions = experiment.conditions(experiment.settings().quick())
             run([condition.cell for condition in conditions], store, workers=1, quiet=True)
+        figure = find("M-fig2")
+        store.keep(records_of([Edition(figure, figure.settings().quick().replace(seeds=3))]))  # needs no other cells
     return store
 
 

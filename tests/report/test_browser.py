@@ -115,10 +115,12 @@ def marks(figure, colour):
 MAMBA, LINEAR = "#0072B2", "#D55E00"
 
 
-def test_every_figure_is_drawn_when_it_comes_near(still_page):
-    assert still_page.locator(".figure").count() == 2
-    for id_ in ("M-fig2", "inside"):
-        assert marks(drawn(still_page, id_), MAMBA) > 5
+def test_every_figure_is_drawn_when_it_comes_near_or_its_fold_opens(page, report):
+    (variant,) = (variant for section in report[1].sections for variant in section.variants)
+    assert page.locator(".figure").count() == 3
+    page.locator(f"#variant-{variant.folder} > summary").click()
+    for id_ in ("M-fig2", "inside", variant.folder):
+        assert marks(drawn(page, id_), MAMBA) > 5
 
 
 def test_nothing_is_wider_than_the_screen(still_page):

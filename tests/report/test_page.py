@@ -81,7 +81,7 @@ def test_the_page_says_how_many_verdicts_may_be_wrong_by_chance(report, tmp_path
     page, content = report
     bound = content.wrong_by_chance
     assert 0 < bound.holds < bound.fails < bound.judged
-    assert bound.decided == sum(content.counted(ours=ours)[v] for ours in (True, False) for v in ("holds", "fails"))
+    assert bound.decided == sum(content.counted(source)[v] for source in ("paper", "iclab") for v in ("holds", "fails"))
     text = page.read_text(encoding="utf-8")
     assert f"at most {bound.holds:.1f} wrong “holds” are expected" in text
     assert "No claim has been judged yet." in render(collect(Store(tmp_path / "none")))
@@ -233,7 +233,8 @@ def test_claims_speak_of_models_that_their_experiment_has(report):
 
 def test_every_section_with_results_has_a_figure(report):
     page, content = report
-    assert page.read_text().count("data-figure=") == sum(section.outcome is not None for section in content.sections)
+    shown = sum(section.outcome is not None for section in content.sections)
+    assert page.read_text().count("data-figure=") == shown + content.variants
     assert 'class="problem"' not in page.read_text()
 
 
@@ -246,7 +247,7 @@ def test_a_figure_that_fails_does_not_stop_the_report(quick_store, tmp_path, mon
         page, _ = write(quick_store, tmp_path)
     text = page.read_text()
     assert "The figure cannot be drawn. ValueError: no &lt;such&gt; column</p>" in text
-    assert text.count('class="problem"') == 1
+    assert text.count('class="problem"') == 2  # of the experiment, and of its variant
     assert text.count("data-figure=") == 1  # the other experiment has its figure
     for lead in links(text).leads:
         assert lead.startswith(("#", "data:")) or (tmp_path / lead).is_file(), lead

@@ -14,12 +14,12 @@ from iclab.config import InputError
 from iclab.lab import MeasurementCell, Store
 from iclab.report.covering import Covering, covering_of
 from iclab.report.drawing import Drawing, drawing_of
-from iclab.report.variants import Variant, variants_of
+from iclab.report.variants import Variant, code_of, variants_of
 from iclab.study.chance import WrongByChance, wrong_by_chance
 from iclab.study.charts import full_name_of
 from iclab.study.claims import Claim, Judgement
 from iclab.study.edition import Edition, best, usual
-from iclab.study.experiment import Condition, Experiment
+from iclab.study.experiment import Experiment
 from iclab.study.outcome import Outcome
 from iclab.study.settings import Described, Settings, short
 from iclab.theory.statements import STATEMENTS
@@ -247,7 +247,7 @@ def _section(
         cells=here,
         seconds=sum(map(store.seconds, here)) + sum(map(store.seconds, needed)),
         settings=tuple(edition.settings.described()),
-        models=_code(edition.conditions),
+        models=code_of(edition.conditions),
         claims=tuple(_claims(experiment, outcome)),
         variants=tuple(variants_of(experiment, records, store, edition.settings)),
     )
@@ -289,11 +289,6 @@ def _search(claim: dict[str, Any]) -> str:
     models = [word for model in claim["models"] for word in (model, full_name_of(model))]
     words = [claim[key] for key in ("id", "verdict", "where", "paper", "predicate")]
     return " ".join([*words, *models]).lower()
-
-
-def _code(conditions: list[Condition]) -> dict[str, str]:
-    models = {condition.cell.training.training.model.label: condition for condition in conditions}
-    return {label: c.cell.training.training.model.source for label, c in sorted(models.items())}
 
 
 def _machine(made: dict[str, Any]) -> str:

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Iterable
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -16,7 +16,7 @@ from iclab.config import Code, InputError, explain
 from iclab.lab import MeasurementCell, Store
 from iclab.report.drawing import Drawing, drawing_of
 from iclab.study.edition import Edition
-from iclab.study.experiment import Experiment
+from iclab.study.experiment import Condition, Experiment
 from iclab.study.outcome import Outcome
 from iclab.study.sequences import looked
 from iclab.study.settings import Settings, short
@@ -45,6 +45,8 @@ class Variant:
     changes: tuple[Changed, ...] = ()
     cells: tuple[MeasurementCell, ...] = ()
     """Its cells that the store holds."""
+    models: Mapping[str, str] = field(default_factory=dict)
+    """The source code of the models it trains, by model id."""
 
     @property
     def folder(self) -> str:
@@ -66,6 +68,12 @@ class Variant:
     def drawing(self) -> Drawing | None:
         """The figure for the page."""
         return None if self.outcome is None else drawing_of(self.outcome)
+
+
+def code_of(conditions: Iterable[Condition]) -> dict[str, str]:
+    """Return the source code of the models that are trained, by name."""
+    models = {condition.cell.training.training.model.label: condition for condition in conditions}
+    return {label: c.cell.training.training.model.source for label, c in sorted(models.items())}
 
 
 def variants_of(experiment: Experiment[Any], records: Iterable[Record], store: Store, shown: Settings) -> list[Variant]:
@@ -109,7 +117,8 @@ def _variant(experiment: Experiment[Any], settings: Settings, record: Record, st
         return Variant(command, title, None, str(error))
     except ValidationError as error:
         return Variant(command, title, None, explain(error))
-    return Variant(command, title, outcome, changes=changes, cells=tuple(filter(store.has, outcome.edition.cells)))
+    held = tuple(filter(store.has, outcome.edition.cells))
+    return Variant(command, title, outcome, "", changes, held, code_of(edition.conditions))
 
 
 def _changes(settings: Settings) -> Iterable[Changed]:

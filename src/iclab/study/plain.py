@@ -26,7 +26,7 @@ def plain_table(rows: Sequence[Row], columns: Sequence[str]) -> list[dict[str, A
     lines = []
     for group, inside in _grouped(rows, names).items():
         line = {name: "–" if value is None else _text(value) for name, value in zip(names, group, strict=True)}
-        if "error" in numbers:
+        if any("error" in row for row in rows):
             found = proportion([row for row in inside if "error" in row])
             line["error"] = "–" if found is None else found.short()
         else:
@@ -38,7 +38,7 @@ def plain_table(rows: Sequence[Row], columns: Sequence[str]) -> list[dict[str, A
 def plain_chart(rows: Sequence[Row], columns: Sequence[str]) -> Figure:
     """Draw the first measured number against the first column of numbers, with a curve for every other combination."""
     names, numbers = _names(rows, columns), _numbers(rows, columns)
-    y = "error" if "error" in numbers else numbers[0] if numbers else "nothing was measured"
+    y = "error" if any("error" in row for row in rows) else numbers[0] if numbers else "nothing was measured"
     found = [name for name in names if _is_number(rows, name)]
     x = found[0] if found else None
     others = [name for name in names if name != x]

@@ -73,10 +73,9 @@ def short(value: Any) -> str:
     if isinstance(value, (list, tuple)):
         return ", ".join(map(short, value)) or "none"
     if isinstance(value, dict):
-        entries = ((key, inner, short(inner)) for key, inner in value.items())
-        return "; ".join(
-            f"{key} ({text})" if isinstance(inner, dict) else f"{key}: {text}" for key, inner, text in entries
-        )
+        nested = {key: isinstance(inner, dict) for key, inner in value.items()}
+        texts = [f"{k} ({short(v)})" if nested[k] else f"{k}: {short(v)}" for k, v in value.items()]
+        return "; ".join(texts) or "none"
     return f"{value:g}" if isinstance(value, float) else str(value)
 
 

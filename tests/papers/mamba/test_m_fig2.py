@@ -8,7 +8,7 @@ from iclab.engines import Training
 from iclab.lab import Store, run
 from iclab.papers.mamba.fig2 import FigureSettings, floor
 from iclab.study.edition import Edition
-from iclab.study.settings import Chosen, Disclosed
+from iclab.study.settings import YOURS, Chosen, Disclosed
 from iclab.theory.outliers import all_outliers, linear_outlier_bound, mamba_outlier_bound
 
 pytestmark = pytest.mark.slow
@@ -98,6 +98,7 @@ def test_every_setting_says_where_it_comes_from():
         assert provenance.keys() == experiment.settings.model_fields.keys()
         for mark in provenance.values():
             assert isinstance(mark, (Disclosed, Chosen))
+            assert mark is not YOURS  # as those of users' own settings without a mark are
             assert len(mark.where if isinstance(mark, Disclosed) else mark.why) > 3
 
 

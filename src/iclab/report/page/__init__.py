@@ -80,7 +80,7 @@ def render(content: Content) -> str:
         figures=_data({id_: drawing.data for id_, drawing in drawings.items() if drawing.data is not None}),
         steppers=steppers,
         stepping=_data(steppers),
-        code=_data({name: code for section in content.sections for name, code in section.models.items()}),
+        code=_data(_code(content)),
         style=Markup(_text("page/style.css")),
         script=Markup("\n".join(_text(f"page/{name}") for name in SCRIPTS)),
         vega=Markup(vega()),
@@ -90,6 +90,16 @@ def render(content: Content) -> str:
         model_name=full_name_of,
         anchor=lambda id_: id_ if id_ in written else f"claim-{id_}",
     )
+
+
+def _code(content: Content) -> dict[str, str]:
+    """Return the code of models by name; of variants by folder and name, since users' classes may share their names."""
+    found = {name: code for section in content.sections for name, code in section.models.items()}
+    for section in content.sections:
+        for variant in section.variants:
+            new = {name: code for name, code in variant.models.items() if name not in section.models}
+            found |= {f"{variant.folder}/{name}": code for name, code in new.items()}
+    return found
 
 
 def _text(name: str) -> str:

@@ -1,0 +1,199 @@
+"""Results of one's own in the report: own experiments, and variants of those that exist, counted apart."""
+
+import json
+import shutil
+
+import pytest
+
+from iclab import catalog
+from iclab.catalog import find
+from iclab.lab import Store
+from iclab.lab import run as compute_cells
+from iclab.report.content import collect
+from iclab.report.page import render
+from iclab.study.edition import Edition
+from iclab.study.records import compute, records_of
+from iclab.study.sequences import confidence_after
+
+pytestmark = pytest.mark.slow
+
+OWN = '''
+import torch
+from iclab import Model, Prompts, Recipe
+from iclab.engines import Training
+from iclab.study import Claim, Experiment, Settings, error_points, every_below, in_groups, judged
+
+
+class Net(torch.nn.Module):
+    def __init__(self, width):
+        super().__init__()
+        self.map = torch.nn.Linear(width, 1)
+
+    def forward(self, tokens):
+        return self.map(tokens).mean((1, 2))
+
+
+class MineSettings(Settings):
+    model: str = "linear"
+    test_prompts: int = 20
+
+
+class Mine(Experiment[MineSettings]):
+    """My question."""
+
+    id = "M-hybrid"  # a paper's letter, and the id of a statement
+    settings = MineSettings
+
+    def conditions(self, settings):
+        recipe = Recipe(steps=2, batch_size=4, step_size=0.01)
+        training = Training(model=Model(name=settings.model), prompts=Prompts(), recipe=recipe)
+        return in_groups(settings, {"model": training.model.label}, training)
+
+    def claims(self, settings):
+        points = lambda rows: error_points(rows, settings.seeds, [("all", {"model": "linear"})])
+        return [Claim("M-hybrid.small", "small", "error < 2", judged(points, every_below, 2.0))]
+'''
+
+
+@pytest.fixture
+def alone(monkeypatch):
+    """Leave one built-in experiment in the catalog, so that a report is quick."""
+    figure = find("M-fig2")
+    monkeypatch.setattr(catalog, "experiments", lambda: {"M-fig2": figure})
+
+
+@pytest.fixture
+def own(user_module, alone, tmp_path):
+    """An own experiment in a folder, and a store in another."""
+    user_module("my_own", OWN)
+    return find("my_own:Mine"), Store(tmp_path / "store")
+
+
+def section_of(content, id_):
+    return next(section for section in content.sections if section.id == id_)
+
+
+def test_an_own_experiment_stands_apart(own):
+    experiment, store = own
+    compute([Edition(experiment, experiment.settings().quick())], store, workers=1, quiet=True)
+    content = collect(store)
+    section = section_of(content, "M-hybrid")
+    assert (section.paper, section.anchor, section.command) == (
+        "yours",
+        "own-M-hybrid",
+        "iclab run my_own:Mine --quick",
+    )
+    assert content.counted("yours") == {"holds": 1}
+    without = collect(Store(store.path.parent / "none"))
+    assert (content.verdicts, content.counted("iclab")) == (without.verdicts, without.counted("iclab"))
+    assert "M-hybrid" in {claim["id"] for claim in content.board}  # the paper's statement keeps its line
+    text = render(content)
+    assert 'data-figure="M-hybrid"' in text
+    assert "Yours: experiments from outside the package" in text
+    assert '<option value="yours">your own</option>' in text
+    assert "Your own experiments make 1 claims" in text
+    assert "yours" not in render(without)
+
+
+def test_one_that_is_gone_is_a_line(own, user_module):
+    experiment, store = own
+    compute([Edition(experiment, experiment.settings().quick())], store, workers=1, quiet=True)
+    user_module("my_own", "x = 1")
+    content = collect(store)
+    assert [section.id for section in content.sections] == ["M-fig2"]
+    (problem,) = content.problems
+    assert "my_own:Mine: cannot be imported" in problem
+    assert problem.replace("'", "&#39;") in render(content)
+
+
+def test_one_whose_verdicts_raise_is_a_line(own, user_module):
+    experiment, store = own
+    compute([Edition(experiment, experiment.settings().quick())], store, workers=1, quiet=True)
+    user_module("my_own", OWN.replace("error_points(rows,", "error_points(rows, 1 / 0,"))
+    (problem,) = collect(store).problems
+    assert "M-hybrid: its verdicts cannot be made (ZeroDivisionError: division by zero; my_own.py, line" in problem
+
+
+def test_settings_of_ones_own_are_variants_beside_the_usual(report):
+    page, content = report
+    section = section_of(content, "M-fig2")
+    (variant,) = section.variants
+    assert variant.command == "iclab run M-fig2 --quick --seeds 3"
+    assert variant.title.startswith("seeds = 3")
+    assert ("seeds", "3", "16") in [(change.name, change.here, change.usually) for change in variant.changes]
+    assert {row["seed"] for row in variant.outcome.rows} == {0, 1, 2}
+    assert content.variants == 1
+    assert len([claim for claim in content.board if claim["section"] == "M-fig2"]) == len(section.claims)
+    text = page.read_text("utf-8")
+    fold = text.split(f'id="variant-{variant.folder}"')[1].split("</details>")[0]
+    assert f'data-figure="{variant.folder}"' in fold
+    assert fold.count('class="verdict') == 2 * len(variant.outcome.claims)
+    assert "1\n  variant stands below the experiments" in text
+    assert (page.parent / variant.folder / "table.csv").exists()
+
+
+def test_the_edition_that_is_shown_is_no_variant(quick_store, alone):
+    experiment = find("M-fig2")
+    few = Edition(experiment, experiment.settings().quick().replace(seeds=3)).outcome(quick_store)
+    assert collect(quick_store, given={"M-fig2": few}).variants == 0
+
+
+def test_a_run_until_decided_is_a_variant_with_wider_intervals(quick_store, alone, tmp_path):
+    store = Store(shutil.copytree(quick_store.path, tmp_path / "store"))
+    experiment = find("M-fig2")
+    store.keep(records_of([Edition(experiment, experiment.settings().quick())], until_decided=True))
+    variant = section_of(collect(store), "M-fig2").variants[-1]
+    assert variant.command == "iclab run M-fig2 --quick --until-decided"
+    assert variant.outcome.claims[0]["confidence"] == confidence_after(8)
+
+
+def test_a_users_model_in_a_variant_may_change_or_go(own, user_module):
+    experiment, store = own
+    edition = Edition(experiment, experiment.settings().replace(model="my_own:Net", seeds=2))
+    compute([edition], store, workers=1, quiet=True)
+    (variant,) = section_of(collect(store), "M-hybrid").variants
+    assert "class Net" in variant.models["Net"]
+    assert "Code of Net" in render(collect(store))
+    user_module("my_own", OWN + "\n# changed")
+    (variant,) = section_of(collect(store), "M-hybrid").variants
+    assert (variant.outcome, variant.problem.partition(";")[0]) == (
+        None,
+        "the source of my_own:Mine, my_own:Net has changed since it was run",
+    )
+    user_module("my_own", OWN.replace("class Net", "class Other"))
+    content = collect(store)
+    (variant,) = section_of(content, "M-hybrid").variants
+    assert "my_own:Net: cannot be imported" in variant.problem
+    assert "Variant <code>iclab run my_own:Mine --seeds 2" in render(content)
+
+
+def test_a_variant_without_results_or_with_unknown_settings_is_a_line(alone, tmp_path):
+    experiment, store = find("M-fig2"), Store(tmp_path / "store")
+    (record,) = records_of([Edition(experiment, experiment.settings().replace(seeds=3))])
+    store.keep([record, record | {"settings": record["settings"] | {"gone": 1}}])
+    problems = {variant.problem for variant in section_of(collect(store), "M-fig2").variants}
+    lost = "the store has none of its results; run it again"
+    assert problems == {lost, "its settings are no longer known (gone: unknown key)"}
+
+
+def test_a_record_that_cannot_be_read_is_warned_of(tmp_path):
+    store = Store(tmp_path / "store")
+    store.keep([{"experiment": "M-fig2"}])
+    (path,) = (store.path / "request").iterdir()
+    assert json.loads(path.read_text("utf-8"))["experiment"] == "M-fig2"
+    path.write_text("{")
+    with pytest.warns(UserWarning, match="cannot be read"):
+        assert store.records() == []
+
+
+def test_a_request_that_is_refused_leaves_no_record(alone, tmp_path):
+    store = Store(tmp_path / "store")
+    experiment = find("M-fig2")
+    usual = experiment.settings()
+    for settings in (usual, usual.quick()):
+        assert records_of([Edition(experiment, settings)]) == []  # the report finds those by itself
+    with pytest.raises(ValueError, match="workers = 0"):
+        compute([Edition(experiment, usual.replace(seeds=3))], store, workers=0, quiet=True)
+    assert not store.path.exists()
+    compute_cells([], store, quiet=True, records=[{"experiment": "M-fig2"}])
+    assert len(store.records()) == 1
