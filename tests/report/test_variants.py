@@ -91,7 +91,7 @@ def test_an_own_experiment_stands_apart(own):
     assert 'data-figure="M-hybrid"' in text
     assert "Yours: experiments from outside the package" in text
     assert '<option value="yours">your own</option>' in text
-    assert "Your own experiments make 1 claims" in text
+    assert "Your own experiments make 1 claim:" in text
     assert "yours" not in render(without)
 
 

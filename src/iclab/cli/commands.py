@@ -311,7 +311,7 @@ def _print_report(page: Path, content: Content) -> None:
         counts = content.counted(source)
         verdicts = ", ".join(f"{count} {verdict}" for verdict, count in sorted(counts.items()))
         if counts or source != "yours":
-            print(f"{counts.total()} {whose}: {verdicts}")
+            print(f"{counts.total()} {whose if counts.total() != 1 else whose.replace('s of', ' of', 1)}: {verdicts}")
     if content.variants:
         many = "1 variant" if content.variants == 1 else f"{content.variants} variants"
         print(f"{many} with settings of your own, counted in none of these")

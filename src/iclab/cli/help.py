@@ -26,7 +26,12 @@ EXPERIMENTS = """\
 examples:
   iclab experiments                 list all experiments
   iclab experiments M-tab1          show its claims and its settings: the paper's, and those iclab chose
-  iclab experiments --json | python -m json.tool"""
+  iclab experiments my_experiment:Lengths   the same of an experiment of your own
+  iclab experiments --experiments my_folder
+  iclab experiments --json | python -m json.tool
+
+Your own experiments are listed if they are in the folder (--experiments, else $ICLAB_EXPERIMENTS), if an installed
+package has an entry point of the group iclab.experiments, or if the store has results of them."""
 
 RUN = """\
 examples:
@@ -38,6 +43,8 @@ examples:
   iclab run M-tab1 M-tab3 M-cq-training       several at once; what they share is trained once
   iclab run M-tab1 --set step_sizes.deep-mamba=0.1
   iclab run M-fig2 --set 'models=["mamba","my_package.my_module:Mine"]' --set step_sizes.my_package.my_module:Mine=0.3
+  iclab run M-fig2 --set 'models=["mamba","mine:Mine"]' --set recipes.Mine.optimizer=adam --set recipes.Mine.step_size=0.01
+  iclab run my_experiment:Lengths --quick     an experiment of your own (docs/extending.md)
   iclab run M-fig2 --json > fig2.json         rows and verdicts for a program
 
 `iclab experiments ID` lists the settings that --set accepts."""
@@ -51,7 +58,10 @@ examples:
 REPORT = """\
 examples:
   iclab report                      write results/index.html, and every figure, table and number as files
-  iclab report --store elsewhere --out pages"""
+  iclab report --store elsewhere --out pages
+
+It also shows, counted apart, your own experiments and results under settings of your own (variants), as the store
+remembers them."""
 
 SHOW = """\
 examples:

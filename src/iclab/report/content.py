@@ -276,7 +276,8 @@ def _board(sections: list[Section]) -> tuple[dict[str, Any], ...]:
                     board.append(claim | shared | {"models": claim["models"] or list(section.models)})
         for told in STATEMENTS:
             if told.to_test and paper_of(told.id) == letter and told.id not in written:
-                near = [section.id for section in sections if told.id in section.experiment.theorems]
+                built_in = (section.experiment for section in sections if not section.experiment.own)
+                near = [experiment.id for experiment in built_in if told.id in experiment.theorems]
                 related = f"; related: {', '.join(near)}" if near else ""
                 planned = Claim(told.id, told.words, f"no experiment tests it yet{related}", lambda rows: NOT_RUN)
                 shared = {"section": "", "letter": letter, "source": "paper"}

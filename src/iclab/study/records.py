@@ -29,11 +29,12 @@ def compute(editions: Iterable[Edition], store: lab.Store, *, workers: int = 2, 
 
 
 def records_of(editions: Iterable[Edition], *, until_decided: bool = False) -> list[Record]:
-    """Return the records of those editions that a report would not find by itself."""
+    """Return the records of those editions that a report can find again, but not by itself."""
     return [
         record_of(edition, until_decided=until_decided)
         for edition in editions
-        if edition.experiment.own or until_decided or edition.settings.edition_name == "other"
+        if (edition.experiment.own or until_decided or edition.settings.edition_name == "other")
+        and Code.of(type(edition.experiment)).importable
     ]
 
 
