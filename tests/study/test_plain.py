@@ -41,9 +41,9 @@ def test_the_chart_has_a_curve_per_model_and_the_means_over_seeds():
 
 
 def test_without_numbers_to_draw_against_there_is_a_mark_per_condition():
-    rows = [row(seed, 0.1 * place, model=model) for place, model in enumerate(("a", "b")) for seed in range(2)]
+    rows = [row(seed, 0.1 * (place + 2 * seed), model=model) for place, model in enumerate("ab") for seed in range(2)]
     chart = plain_chart(rows, ["model"])
-    assert drawn(chart) == {("error", 0.0): 0.0, ("error", 1.0): 0.1}
+    assert drawn(chart) == {("error", 0.0): 0.1, ("error", 1.0): 0.2}
     assert chart.panels[0].x.ticks == {0: "a", 1: "b"}
 
 

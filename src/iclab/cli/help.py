@@ -43,7 +43,7 @@ examples:
   iclab run M-tab1 M-tab3 M-cq-training       several at once; what they share is trained once
   iclab run M-tab1 --set step_sizes.deep-mamba=0.1
   iclab run M-fig2 --set 'models=["mamba","my_package.my_module:Mine"]' --set step_sizes.my_package.my_module:Mine=0.3
-  iclab run M-fig2 --set 'models=["mamba","mine:Mine"]' --set recipes.Mine.optimizer=adam --set step_sizes.mine:Mine=0.01
+  iclab run M-fig2 --set 'models=["mamba","my_mod:Mine"]' --set 'recipes.Mine={"optimizer":"adam","step_size":0.01}'
   iclab run my_experiment:Lengths --quick     an experiment of your own (docs/extending.md)
   iclab run M-fig2 --json > fig2.json         rows and verdicts for a program
 

@@ -21,7 +21,7 @@ for (const [id, figure] of Object.entries(figures)) {
 const places = [...document.querySelectorAll(".figure")];
 const figureAt = (place) => figures[place.dataset.figure];
 const panelsOf = (figure) => (figure.columns ? figure.spec.concat : []); // none if another library made it
-const drawable = (place) => place.parentElement.clientWidth > 0; // not in a closed fold
+const drawable = (place) => !place.closest("details:not([open])");
 const roomOf = (place) => place.parentElement.clientWidth;
 const columnsAt = (place) => {
   const figure = figureAt(place);
