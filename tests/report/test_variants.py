@@ -1,7 +1,10 @@
 """Results of one's own in the report: own experiments, and variants of those that exist, counted apart."""
 
 import json
+import re
+import shlex
 import shutil
+from pathlib import Path
 
 import pytest
 
@@ -130,6 +133,27 @@ def test_settings_of_ones_own_are_variants_beside_the_usual(report):
     assert fold.count('class="verdict') == 2 * len(variant.outcome.claims)
     assert "1\n  variant stands below the experiments" in text
     assert (page.parent / variant.folder / "table.csv").exists()
+
+
+NET = OWN[OWN.index("import torch") : OWN.index("from iclab")] + OWN[OWN.index("class Net") : OWN.index("class MineS")]
+
+
+def test_the_readmes_model_with_adam_joins_the_papers_figure(cli, user_module, alone, tmp_path):
+    readme = (Path(__file__).parents[2] / "README.md").read_text("utf-8")
+    command = shlex.split(re.search(r"^    iclab (run M-fig2 .*mine:Mine.*)$", readme, re.MULTILINE).group(1))
+    user_module("mine", NET.replace("Net", "Mine"))
+    tiny = ("steps=3", "batch_size=4", "test_prompts=20", "outlier_fractions=[0.0,0.6]", 'label_rules=["flip"]')
+    less = [word for setting in (*tiny, "yardsticks=false") for word in ("--set", setting)]
+    places = ("--store", tmp_path / "store", "--out", tmp_path / "out")
+    assert cli(*command, *less, "--seeds", 2, "--workers", 1, *places).code == 0
+    said = cli("report", *places, "--json")
+    assert (said.err, said.json["variants"], said.json["yours"]) == ("", 1, {})
+    assert said.json["claims"].keys() == {"not run"}
+    (variant,) = section_of(collect(Store(tmp_path / "store")), "M-fig2").variants
+    assert {row["model"] for row in variant.outcome.rows} == {"mamba", "linear", "Mine"}
+    recipes = {cell.training.training.model.label: cell.training.training.recipe for cell in variant.cells}
+    assert (recipes["Mine"].optimizer, recipes["Mine"].step_size, recipes["mamba"].optimizer) == ("adam", 0.01, "sgd")
+    assert "optimizer: adam" in next(change.here for change in variant.changes if change.name == "recipes")
 
 
 def test_the_edition_that_is_shown_is_no_variant(quick_store, alone):
