@@ -10,6 +10,7 @@ import pytest
 
 from iclab import catalog
 from iclab.catalog import find
+from iclab.config import InputError
 from iclab.lab import Store
 from iclab.lab import run as compute_cells
 from iclab.report.content import collect
@@ -178,6 +179,12 @@ def test_a_users_model_in_a_variant_may_change_or_go(own, user_module):
     (variant,) = section_of(collect(store), "M-hybrid").variants
     assert "class Net" in variant.models["Net"]
     assert "Code of Net" in render(collect(store))
+    (rows,) = store.path.glob("measurement/*/rows.parquet")
+    good = rows.read_bytes()
+    rows.write_bytes(b"")
+    (variant,) = section_of(collect(store), "M-hybrid").variants
+    assert "is corrupted" in variant.problem
+    rows.write_bytes(good)
     user_module("my_own", OWN + "\n# changed")
     (variant,) = section_of(collect(store), "M-hybrid").variants
     assert (variant.outcome, variant.problem.partition(";")[0]) == (
@@ -210,14 +217,16 @@ def test_a_record_that_cannot_be_read_is_warned_of(tmp_path):
         assert store.records() == []
 
 
-def test_a_request_that_is_refused_leaves_no_record(alone, tmp_path):
+def test_a_request_that_is_refused_leaves_no_record(alone, user_module, tmp_path):
     store = Store(tmp_path / "store")
     experiment = find("M-fig2")
     usual = experiment.settings()
     for settings in (usual, usual.quick()):
         assert records_of([Edition(experiment, settings)]) == []  # the report finds those by itself
-    with pytest.raises(ValueError, match="workers = 0"):
-        compute([Edition(experiment, usual.replace(seeds=3))], store, workers=0, quiet=True)
+    user_module("broken", "import torch\nclass Net(torch.nn.Module):\n    def __init__(self, width): raise ValueError")
+    refused = Edition(experiment, usual.replace(models=("broken:Net",), step_sizes={"broken:Net": 1.0}))
+    with pytest.raises(InputError, match="model = Net: cannot be built"):
+        compute([refused], store, workers=1, quiet=True)
     assert not store.path.exists()
     compute_cells([], store, quiet=True, records=[{"experiment": "M-fig2"}])
     assert len(store.records()) == 1
