@@ -148,12 +148,17 @@ class Content:
     @property
     def edition(self) -> str:
         """A sentence that says which editions the report shows."""
-        outcomes = [section.outcome for section in self.sections if section.outcome is not None]
+        sections = [section for section in self.sections if not section.experiment.own]
+        outcomes = [section.outcome for section in sections if section.outcome is not None]
         counts: Counter[str] = Counter(outcome.settings.edition_name for outcome in outcomes)
-        total, unfinished = len(self.sections), sum(not outcome.complete for outcome in outcomes)
+        total, unfinished = len(sections), sum(not outcome.complete for outcome in outcomes)
         shown = [edition for edition in EDITIONS if counts[edition]]
+        mine = sum(section.outcome is not None for section in self.sections if section.experiment.own)
+        own = f"; {mine} of your own" if mine else ""
         if not shown:
-            return f"No experiment has been run{' with its usual settings' if self.variants else ''} yet."
+            whose = " of iclab" if mine else ""
+            usual = " with its usual settings" if self.variants else ""
+            return f"No experiment{whose} has been run{usual} yet{own}."
         many = len(outcomes)
         if len(shown) == 1:
             text = f"{EDITIONS[shown[0]].capitalize()}: {'all' if many == total else f'{many} of'} {total} experiments"
@@ -162,7 +167,7 @@ class Content:
             text = f"Mixed editions of {many} experiments: "
             text += ", ".join(f"{counts[edition]} {words[edition]}" for edition in shown)
         text += f"; {unfinished} unfinished" if unfinished else ""
-        return text + (f"; {total - many} not run." if many < total else ".")
+        return text + (f"; {total - many} not run" if many < total else "") + own + "."
 
     def counted(self, source: str) -> Counter[str]:
         """Count the verdicts on the claims of one source: ``paper``, ``iclab`` (its own questions) or ``yours``."""

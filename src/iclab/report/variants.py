@@ -47,6 +47,8 @@ class Variant:
     """Its cells that the store holds."""
     models: Mapping[str, str] = field(default_factory=dict)
     """The source code of the models it trains, by model id."""
+    missing: str = ""
+    """Why the store lacks some of its results."""
 
     @property
     def folder(self) -> str:
@@ -62,7 +64,7 @@ class Variant:
         told = f"{seeds} seeds, {self.outcome.settings.test_prompts:,} test prompts each"
         if self.outcome.asked:
             told += ", seeds added until claims are decided, with wider intervals"
-        return told if self.outcome.complete else f"unfinished: {told}"
+        return told if self.outcome.complete else f"unfinished ({self.missing}): {told}"
 
     @cached_property
     def drawing(self) -> Drawing | None:
@@ -101,7 +103,7 @@ def variants_of(experiment: Experiment[Any], records: Iterable[Record], store: S
 def _variant(experiment: Experiment[Any], settings: Settings, record: Record, store: Store) -> Variant:
     edition, until = Edition(experiment, settings), record["until decided"]
     command = edition.command + (" --until-decided" if until else "")
-    changes = tuple(_changes(settings))
+    changes = _changes(settings)
     named = settings.unusual() or ", ".join(f"{change.name} = {change.here}" for change in changes)
     title = "; ".join(filter(None, (named, "until decided" if until else "")))
     for folder in record["folders"]:  # where the user's modules were
@@ -111,29 +113,31 @@ def _variant(experiment: Experiment[Any], settings: Settings, record: Record, st
         cells = tuple(filter(store.has, edition.cells))
         outcome = looked(edition, store) if until else edition.outcome(store) if cells else None
         if outcome is None:
-            return Variant(command, title, None, _lost(record))
+            return Variant(command, title, None, f"the store has none of its results; {_lost(record)}")
         _ = outcome.table  # a table that cannot be made stops nothing else
     except InputError as error:
         return Variant(command, title, None, str(error))
     except ValidationError as error:
         return Variant(command, title, None, explain(error))
     held = tuple(filter(store.has, outcome.edition.cells))
-    return Variant(command, title, outcome, "", changes, held, code_of(edition.conditions))
+    missing = "" if outcome.complete else _lost(record)
+    return Variant(command, title, outcome, "", changes, held, code_of(edition.conditions), missing)
 
 
-def _changes(settings: Settings) -> Iterable[Changed]:
-    here, usual = settings.model_dump(mode="json"), type(settings)().model_dump(mode="json")
-    for name, value in here.items():
-        if value != usual[name]:
-            yield Changed(name, short(value), short(usual[name]))
+def _changes(settings: Settings) -> tuple[Changed, ...]:
+    """Return what differs from the full edition or from the quick one, whichever is nearer."""
+    here, usual = settings.model_dump(mode="json"), type(settings)()
+    ways: list[tuple[Changed, ...]] = []
+    for base in (usual.model_dump(mode="json"), usual.quick().model_dump(mode="json")):
+        ways.append(tuple(Changed(n, short(value), short(base[n])) for n, value in here.items() if value != base[n]))
+    return min(ways, key=len)
 
 
 def _lost(record: Record) -> str:
-    """Say why a store that remembers a request has no results of it."""
+    """Say why a store that remembers a request may lack results of it, and what to do."""
     changed = [path for path, source in record["code"].items() if _source(path) != source]
-    if changed:
-        return f"the source of {', '.join(changed)} has changed since it was run; run it again"
-    return "the store has none of its results; run it again"
+    reason = f"the source of {', '.join(changed)} has changed since; " if changed else ""
+    return f"{reason}run it again to have them"
 
 
 def _source(path: str) -> str:
