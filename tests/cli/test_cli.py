@@ -61,6 +61,18 @@ def test_python_m(module: str):
 # Experiments.
 
 
+def test_listing_experiments_and_models_does_not_wait_for_what_it_does_not_need():
+    needless = {"jinja2", "markdown_it", "numba", "pyarrow", "scipy", "sklearn", "transformers", "vl_convert"}
+    code = (
+        "import sys; from iclab.cli import main; main(['experiments'])\n"
+        "from iclab.models import MODELS, Model; [Model(name=name) for name in MODELS]\n"
+        f"assert not {needless} & sys.modules.keys(), {needless} & sys.modules.keys()"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stderr) == (0, "")
+    assert "M-fig2" in done.stdout
+
+
 def test_experiments_as_json(cli: Cli):
     said = cli("experiments", "--json")
     assert (said.code, said.err) == (0, "")

@@ -7,7 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from iclab.engines import Recipe, Switch, Training, answers, faster_obstacle, train, weights
-from iclab.models.compact_attention import attend, read_out
+from iclab.models.attention_kernels import attend, read_out
 from iclab.prompts import Patterns, Prompts, Stream
 
 SMALL = Patterns(dimension=9, relevant=4, irrelevant=3, outlier=2)

@@ -10,7 +10,8 @@ from scipy import stats
 
 from iclab.config import InputError
 from iclab.prompts import Stream
-from iclab.prompts.counters import bernoulli, integers, normals, philox, symmetric, uniform, words
+from iclab.prompts.counter_kernels import philox
+from iclab.prompts.counters import bernoulli, integers, normals, symmetric, uniform, words
 
 EDGE_WORDS = np.array([0, 1, 255, 256, 2**31 - 1, 2**31, 2**32 - 256, 2**32 - 1], dtype=np.uint32)
 

@@ -10,8 +10,8 @@ import torch
 from numpy.typing import NDArray
 
 from iclab.config import InputError
-from iclab.engines import fused, reference
-from iclab.engines.registry import ENGINES, FUSED
+from iclab.engines import reference
+from iclab.engines.registry import ENGINES, FUSED, FUSED_SUMS
 from iclab.engines.trained import Advance, Notify, Trained
 from iclab.engines.training import Training
 from iclab.models import Answer
@@ -33,12 +33,19 @@ class Runner(Protocol):
         """Return the model's own weights, (seeds, …), from a snapshot."""
 
 
-_RUNNERS: dict[str, Runner] = {"fused": fused, "compact": reference, "reference": reference}
+def _runner(engine: str) -> Runner:
+    if engine != "fused":
+        return reference
+    from iclab.engines import fused  # imported late, because numba takes long to import
+
+    return fused
 
 
 def check(training: Training) -> None:
     """Refuse a model that cannot take these prompts, before any work is done."""
     if training.engine == "fused":
+        from iclab.engines import fused
+
         fused.check(training)
     else:
         reference.stacking_obstacle(training)  # builds the model, which checks it
@@ -52,12 +59,12 @@ def train(
     threads: int = 1,
 ) -> Trained:
     """Train every seed from its initial weights, as the recipe says."""
-    return _RUNNERS[training.engine].train(training, seeds, advance, notify, threads)
+    return _runner(training.engine).train(training, seeds, advance, notify, threads)
 
 
 def weights(trained: Trained, at: int | None = None) -> dict[str, torch.Tensor]:
     """Return the model's own weights by name, (seeds, …), after step ``at``; by default the last."""
-    return _RUNNERS[trained.training.engine].weights(trained, kept_step(trained, at))
+    return _runner(trained.training.engine).weights(trained, kept_step(trained, at))
 
 
 def answers(
@@ -88,6 +95,8 @@ def sum_answers(
 ) -> Sums:
     """Sum a probe over ``count`` test prompts per seed; ``add`` returns the sums of one chunk of answers."""
     if sums_itself(trained.training, probe, prompts):
+        from iclab.engines import fused
+
         step = kept_step(trained, at)
         return fused.sums(trained, probe, prompts, count, at=step, draw=draw, advance=advance, threads=threads)
     total: Sums = {}
@@ -122,7 +131,7 @@ def answer_versions(training: Training, probe: str, prompts: Prompts) -> dict[st
 
 def sums_itself(training: Training, probe: str, prompts: Prompts) -> bool:
     """Whether the engine of a training sums a probe by itself, without the reference engine."""
-    return training.engine == "fused" and probe in fused.SUMS and not FUSED.obstacle(prompts)
+    return training.engine == "fused" and probe in FUSED_SUMS and not FUSED.obstacle(prompts)
 
 
 def _add(total: Sums, more: Sums) -> None:

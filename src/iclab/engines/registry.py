@@ -44,6 +44,16 @@ COMPACT = Scope("compact", {**_SHARED, "Prompts": _M_PROMPTS | _T_PROMPTS | {"si
 FUSED_OPTIONS = ("state_size", "init_scale", "gate_scale")
 """The options of models that the fused engine knows."""
 
+_MARGINS = ("prompts", "right", "wrong", "ties", "nans", "hinge", "hinge_squares")
+FUSED_SUMS = {
+    "error": _MARGINS,
+    "worst": _MARGINS,
+    "worst-placement": _MARGINS,
+    "attention": ("prompts", "same", "other", "same_squares", "other_squares"),
+    "gates": ("clean_count", "clean", "outlier_count", "outlier", "rank_count", "rank"),
+}
+"""The probes that the fused engine sums, and the rows of its kernel's sums, named as in `iclab.probes.answers`."""
+
 
 def _fused_obstacle(training: Training) -> str:
     model, recipe = training.model, training.recipe

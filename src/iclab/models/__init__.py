@@ -1,6 +1,7 @@
 """The architectures: one file each, the equation first, then the code.
 
-Every file of this folder is imported, so that its classes register themselves in `MODELS`.
+Every file of this folder is imported, so that its classes register themselves in `MODELS`. Compiled code,
+`*_kernels.py`, is imported on first use, because numba takes long to import.
 """
 
 import importlib
@@ -20,7 +21,8 @@ from iclab.models.softmax import Softmax
 from iclab.models.softmax_mlp import SoftmaxMLP
 
 for _file in pkgutil.iter_modules(__path__):
-    importlib.import_module(f"{__name__}.{_file.name}")
+    if not _file.name.endswith("_kernels"):
+        importlib.import_module(f"{__name__}.{_file.name}")
 
 __all__ = [
     "GPT2",

@@ -24,7 +24,6 @@ from iclab.config import InputError, check_whole
 from iclab.models.answer import Answer
 from iclab.models.attention import linear_scores
 from iclab.models.base import Architecture
-from iclab.models.compact_attention import attend, read_out
 from iclab.prompts.compact import PromptBatch
 from iclab.prompts.counters import Stream, bernoulli, normals, words
 from iclab.prompts.patterns import Basis
@@ -122,6 +121,8 @@ class SoftmaxMLP(Architecture):
     @staticmethod
     def answer_compact(weights: Mapping[str, Tensor], rows: Tensor, batch: PromptBatch) -> Answer:
         """Answer compact prompts: all of a batch share the products of rows, and what each neuron sees of a row."""
+        from iclab.models.attention_kernels import attend, read_out  # imported late, because numba takes long to import
+
         products = rows @ weights["query"].mT @ (rows @ weights["key"].mT).mT  # (seeds, D' + 1, D' + 1)
         attention, mixed = attend(products, batch)  # (seeds, batch, l), (seeds, batch, D' + 1)
         neurons = rows @ weights["value"].mT @ weights["hidden"].mT  # (seeds, D' + 1, m)

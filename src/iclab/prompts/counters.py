@@ -16,7 +16,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from enum import IntEnum
 
-import numba
 import numpy as np
 from numpy.typing import NDArray
 
@@ -37,42 +36,6 @@ class Stream(IntEnum):
     TASKS = 6
 
 
-_M0 = np.uint64(0xD2511F53)
-_M1 = np.uint64(0xCD9E8D57)
-_WEYL0 = np.uint32(0x9E3779B9)
-_WEYL1 = np.uint32(0xBB67AE85)
-_SHIFT = np.uint64(32)
-
-
-@numba.njit(inline="always")
-def philox(c0, c1, c2, c3, k0, k1):  # type: ignore[no-untyped-def]
-    """Compute one block of Philox4x32-10: four uint32 words from a counter of four words and a key of two."""
-    for _ in range(10):
-        product0 = _M0 * np.uint64(c0)
-        product1 = _M1 * np.uint64(c2)
-        c0 = np.uint32(product1 >> _SHIFT) ^ c1 ^ k0
-        c2 = np.uint32(product0 >> _SHIFT) ^ c3 ^ k1
-        c1 = np.uint32(product1)
-        c3 = np.uint32(product0)
-        k0 = np.uint32(k0 + _WEYL0)
-        k1 = np.uint32(k1 + _WEYL1)
-    return c0, c1, c2, c3
-
-
-@numba.njit(cache=True)
-def _fill(out, seeds, stream, step, first, slot):  # type: ignore[no-untyped-def]
-    for s in range(out.shape[1]):
-        for b in range(out.shape[2]):
-            index, seed = np.uint32(first + b), seeds[s]
-            one, two, three, four = out[0, s, b], out[1, s, b], out[2, s, b], out[3, s, b]
-            for position in range(out.shape[3]):  # four arrays, so that the compiler can vectorise
-                w0, w1, w2, w3 = philox(np.uint32(position), index, step, slot, seed, stream)
-                one[position] = w0
-                two[position] = w1
-                three[position] = w2
-                four[position] = w3
-
-
 def words(
     seeds: Sequence[int],
     stream: Stream,
@@ -87,6 +50,8 @@ def words(
 
     ``slot`` numbers the blocks of one token, for draws that need more than one block.
     """
+    from iclab.prompts import counter_kernels  # imported late, because numba takes long to import
+
     for seed in seeds:
         if not 0 <= seed < SEED_LIMIT:
             raise InputError(f"seed = {seed}: must be at least 0 and below 2^32")
@@ -94,36 +59,8 @@ def words(
         raise InputError(f"step = {step}, first = {first}, count = {count}: step and prompt numbers must be below 2^32")
     out = np.empty((4, len(seeds), count, positions), dtype=np.uint32)
     keys = np.asarray(seeds, dtype=np.uint32)
-    _fill(out, keys, np.uint32(stream), np.uint32(step), np.uint32(first), np.uint32(slot))
+    counter_kernels.fill(out, keys, np.uint32(stream), np.uint32(step), np.uint32(first), np.uint32(slot))
     return np.moveaxis(out, 0, -1)
-
-
-@numba.njit(cache=True)
-def _fill_ball(out, seeds, stream, step, first, slot):  # type: ignore[no-untyped-def]
-    scale = 2.0**-32
-    for s in range(out.shape[0]):
-        for b in range(out.shape[1]):
-            index = np.uint32(first + b)
-            for position in range(out.shape[2]):
-                vector = out[s, b, position]
-                dimension = vector.shape[0]
-                w0, _, _, _ = philox(np.uint32(position), index, step, slot, seeds[s], stream)
-                length = ((w0 + 0.5) * scale) ** (1.0 / dimension)
-                square = 0.0
-                for i in range(0, dimension, 2):  # two words give two normal numbers (Box and Muller)
-                    if i % 4 == 0:
-                        block = np.uint32(slot + 1 + i // 4)
-                        w0, w1, w2, w3 = philox(np.uint32(position), index, step, block, seeds[s], stream)
-                    first_word, second_word = (w0, w1) if i % 4 == 0 else (w2, w3)
-                    radius = np.sqrt(-2.0 * np.log((first_word + 0.5) * scale))
-                    angle = 2.0 * np.pi * ((second_word + 0.5) * scale)
-                    vector[i] = radius * np.cos(angle)
-                    square += vector[i] * vector[i]
-                    if i + 1 < dimension:
-                        vector[i + 1] = radius * np.sin(angle)
-                        square += vector[i + 1] * vector[i + 1]
-                for i in range(dimension):
-                    vector[i] *= length / np.sqrt(square)
 
 
 def ball(
@@ -141,8 +78,10 @@ def ball(
 
     They use the slots from ``slot`` upwards.
     """
+    from iclab.prompts import counter_kernels
+
     out = np.empty((len(seeds), count, positions, dimension))
-    _fill_ball(
+    counter_kernels.fill_ball(
         out, np.asarray(seeds, dtype=np.uint32), np.uint32(stream), np.uint32(step), np.uint32(first), np.uint32(slot)
     )
     return out

@@ -28,7 +28,6 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from iclab.config import InputError
-from iclab.theory import evolution_kernels as kernels
 
 Array = NDArray[np.float64]
 Placement = Literal["random", "farthest", "closest"]
@@ -199,6 +198,8 @@ def _states(
     threads: int,
 ) -> Rates:
     """Do it backwards on a grid, for gated models."""
+    from iclab.theory import evolution_kernels as kernels  # imported late, because numba takes long to import
+
     schedule, weights = kernels.MIXED, context.weights()
     first, second = clean, outlier
     if context.independent:

@@ -28,7 +28,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from iclab.config import InputError
-from iclab.theory import meanfield_kernels as kernels
 from iclab.theory.predictions import gate_sum
 
 Array = NDArray[np.float64]
@@ -202,6 +201,8 @@ def expected_loss(
     setting: TrainingSetting, numbers: Numbers, loss: Literal["hinge", "linear"] = "hinge", points: int | None = None
 ) -> tuple[float, Array]:
     """Return E max(0, 1 − zF), or E(1 − zF), and its derivatives by the four numbers, (4,)."""
+    from iclab.theory import meanfield_kernels as kernels  # imported late, because numba takes long to import
+
     types, moves, scale, scale_moves = token_types(setting, numbers)
     low = high = 0.0
     for _ in range(setting.context_length):

@@ -10,7 +10,7 @@ from typing import Any
 import llvmlite.binding
 import numba
 
-from iclab.prompts import counters
+from iclab.prompts import counter_kernels
 
 # By default the compiler gives up on vector instructions when it must check many pairs of arrays for overlap.
 llvmlite.binding.set_option("iclab", "-runtime-memory-check-threshold=256")
@@ -20,7 +20,7 @@ def _hash_sources() -> str:
     here = Path(__file__).parent
     names = ("compiling", "exponential", "prompt_kernels", "step_kernels", "worst_kernels")
     files = [here / f"{name}.py" for name in names]
-    return hashlib.sha256(b"".join(file.read_bytes() for file in (*files, Path(counters.__file__)))).hexdigest()
+    return hashlib.sha256(b"".join(file.read_bytes() for file in (*files, Path(counter_kernels.__file__)))).hexdigest()
 
 
 SOURCES = _hash_sources()

@@ -13,22 +13,13 @@ from iclab.engines.fused.learning import drawing, gate_kind, gate_scale
 from iclab.engines.fused.prompt_kernels import make_scratch
 from iclab.engines.fused.step_kernels import ATTENTION, ERROR, GATES
 from iclab.engines.fused.worst_kernels import make_choices
+from iclab.engines.registry import FUSED_SUMS
 from iclab.engines.trained import Advance, Trained
 from iclab.models.gates import initial_gate
 from iclab.prompts import Prompts, Stream
 
 BLOCK = 4096
 """Test prompts that are added up in one piece. Pieces are added in a fixed order, whichever thread did them."""
-
-_MARGINS = ("prompts", "right", "wrong", "ties", "nans", "hinge", "hinge_squares")
-SUMS = {
-    "error": _MARGINS,
-    "worst": _MARGINS,
-    "worst-placement": _MARGINS,
-    "attention": ("prompts", "same", "other", "same_squares", "other_squares"),
-    "gates": ("clean_count", "clean", "outlier_count", "outlier", "rank_count", "rank"),
-}
-"""The rows of the kernel's sums, by probe; the names are those of `iclab.probes.answers`."""
 
 
 def sums(
@@ -43,7 +34,7 @@ def sums(
     threads: int = 1,
 ) -> dict[str, NDArray[np.float64]]:
     """Measure every seed on test prompts; `iclab.probes` turns the sums into rows."""
-    names = SUMS[probe]
+    names = FUSED_SUMS[probe]
     width = prompts.context_length if probe == "gates" else 1
     code = {"error": ERROR, "attention": ATTENTION, "gates": GATES}.get(probe)
     kind = gate_kind(trained.training)

@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from iclab.engines.fused.compiling import compiled
-from iclab.prompts.counters import philox
+from iclab.prompts.counter_kernels import philox
 
 LANES = 16
 
