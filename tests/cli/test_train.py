@@ -122,6 +122,7 @@ def test_train_for_people(cli: Cli, tmp_path: Path):
     assert f"weights in {tmp_path / 'mine.safetensors'}" in said.out
 
 
+@pytest.mark.slow
 def test_saved_weights_can_be_loaded(train: Cli, tmp_path: Path):
     words = ("--model", "linear", "--step-size", 0.05, "--dtype", "float64")
     found = train(*SMALL, "--seeds", 9, *words, "--save", "mine.safetensors")

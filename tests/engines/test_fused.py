@@ -89,6 +89,7 @@ def test_every_weight_is_the_references(model, case):
     assert moved == bool(ours.losses.any())  # 500 linear examples begin with no loss at all
 
 
+@pytest.mark.slow
 def test_a_gate_that_starts_at_half_and_stays_there():
     options = {"init_scale": 0.1, "gate_scale": 0.0}
     prompts = Prompts(patterns=Patterns(**SMALL, outlier_norm=1.0), outliers={"fraction": 0.5})
@@ -132,6 +133,7 @@ def test_single_precision_agrees_until_a_prompt_comes_near_the_kink(model):
             torch.testing.assert_close(weights(ours, step)[name], expected, atol=2e-4, rtol=2e-4)
 
 
+@pytest.mark.slow
 def test_switching_prompts_and_frames_along_the_way():
     late = Prompts(outliers=Outliers(fraction=0.5, placement="closest", patterns=ONLY_U))
     ours, theirs = (
@@ -141,6 +143,7 @@ def test_switching_prompts_and_frames_along_the_way():
         torch.testing.assert_close(weights(ours)[name], expected, atol=1e-9, rtol=0)
 
 
+@pytest.mark.slow
 def test_divergence_is_seen_at_the_same_step():
     ours, theirs = (train(t, (0, 1, 2)) for t in trainings("linear", step_size=5.0))
     assert ours.diverged.all()
@@ -148,6 +151,7 @@ def test_divergence_is_seen_at_the_same_step():
     assert weights(ours)["key"].isnan().all()
 
 
+@pytest.mark.slow
 def test_at_zero_loss_nothing_moves():
     """Both engines skip the update when no prompt is inside the hinge; the weights then stay to the last bit."""
     for training in trainings("mamba", "no outliers", steps=300, snapshots=tuple(range(280, 300))):
@@ -159,7 +163,7 @@ def test_at_zero_loss_nothing_moves():
             assert all(torch.equal(w, after[name]) for name, w in weights(trained, step).items())
 
 
-@pytest.mark.parametrize("dtype", ["float32", "float64"])
+@pytest.mark.parametrize("dtype", ["float32", pytest.param("float64", marks=pytest.mark.slow)])
 def test_threads_and_company_change_no_bit(dtype):
     training = next(trainings("mamba", dtype=dtype))
     seeds = (0, 1, 2, 3, 4)
@@ -234,6 +238,7 @@ def test_compiled_code_is_kept_until_any_of_its_files_changes():
         assert kernel._cache._cache_file._source_stamp[1] == SOURCES
 
 
+@pytest.mark.slow
 def test_state_space_larger_than_the_input_changes_nothing():
     patterns, prompts, _ = CASES["no outliers"]
     description = Prompts(patterns=Patterns(**patterns), **prompts)
@@ -276,6 +281,7 @@ def test_what_it_cannot_do_falls_back_with_a_reason(changes, reason):
         Training(**({"model": "mamba", "engine": "fused"} | changes))
 
 
+@pytest.mark.slow
 def test_tests_with_a_users_rule_are_measured_on_dense_weights():
     trained = train(next(trainings("mamba")), (0,))
     by_name = Prompts(outliers=Outliers(fraction=0.6, labels="flip"))

@@ -7,6 +7,8 @@ import iclab
 from iclab import InputError, Outliers, Patterns, Prompts, Recipe
 from iclab.probes.exact import NODES, exact_rows, queries, rates, tables, token_types
 
+pytestmark = pytest.mark.slow  # the first time, compiling takes long
+
 SMALL = Patterns(dimension=14, relevant=4, irrelevant=3, outlier=2)
 TRAINING = Prompts(patterns=SMALL, context_length=8, outliers=Outliers(fraction=0.4))
 TEST = TRAINING.replace(tasks="0-1,3-2")
@@ -107,7 +109,6 @@ def paper_runs():
     return {name: iclab.train(name, prompts, recipe, seeds=1) for name, recipe in recipes.items()}
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("model, outliers, length", WIDE, ids=str)
 def test_agrees_with_monte_carlo_at_twenty_settings(paper_runs, model, outliers, length):
     test = Prompts(

@@ -10,6 +10,8 @@ from iclab.models import Model
 from iclab.probes import measure
 from iclab.prompts import Outliers, Patterns, Prompts
 
+pytestmark = pytest.mark.slow  # the first time, compiling takes long
+
 PATTERNS = Patterns(dimension=14, relevant=4, irrelevant=3, outlier=2, relevant_norm=2.0)
 PROMPTS = Prompts(patterns=PATTERNS, tasks="ring:1", context_length=6, outliers=Outliers(fraction=0.4))
 

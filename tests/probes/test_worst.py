@@ -15,6 +15,8 @@ from iclab.probes import measure
 from iclab.probes.worst import Recurrence
 from iclab.prompts import Mixture, Outliers, Patterns, Prompts, Stream
 
+pytestmark = pytest.mark.slow  # the first time, compiling takes long
+
 SEEDS = (0, 3)
 MIXED = (Mixture(weights=(0.7, -0.4), outside_norm=1.5), Mixture(weights=(0.2, 0.5)))
 EITHER_ENGINE = pytest.mark.parametrize("engine", ["fused", "reference"])

@@ -12,6 +12,8 @@ from iclab.config import InputError
 from iclab.theory.evolution import Context, TokenTypes, evolve
 from iclab.theory.evolution_kernels import merge
 
+pytestmark = pytest.mark.slow  # the first time, compiling takes long
+
 
 def by_enumeration(context, clean, outlier, scale=1.0):
     """Go through every sequence of tokens: error, hinge, and how many end so near 0 that a grid may not tell."""

@@ -41,6 +41,7 @@ def test_derivatives_are_those_of_the_loss(setting, loss, at):
 
 
 @pytest.mark.parametrize("setting, at", [(BASE, (0.55, 0.09, -0.2, -0.3)), (LINEAR, (0.09, 0.03))])
+@pytest.mark.slow
 def test_loss_is_that_of_the_evolution(setting, at):
     types = token_types(setting, Numbers(*at))
     whole = evolve(TokenTypes(*types.types.T), setting.context_length, scale=types.scale, grid=512)
@@ -97,6 +98,7 @@ def test_gate_velocities_of_sampled_prompts():
     assert setting.step_size / setting.outlier * corrupted == pytest.approx(found.outlier, rel=0.02)
 
 
+@pytest.mark.slow
 def test_numbers_of_the_labels_feel_no_force():
     """The label's coordinate of w moves σ(y): with both labels equally often, the loss is even in it."""
     at = Numbers(0.4, 0.1, -0.1, -0.2)

@@ -166,9 +166,9 @@ def evolve(
         bracket: compute the rigorous bounds as well; without, they are NaN.
         threads: how many threads to use; results do not depend on it.
 
-    >>> toss = TokenTypes([0.75, 0.25], [0.5, 0.5], [0.5, -0.5])  # the label nearest to the query decides
+    >>> toss = TokenTypes([0.75, 0.25], [1.0, 1.0], [1.0, -1.0])  # without a gate: a majority of three labels decides
     >>> round(float(evolve(toss, 3).error), 6)
-    0.25
+    0.15625
     """
     context = Context(context) if isinstance(context, int) else context
     if grid < 16:
