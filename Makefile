@@ -1,5 +1,5 @@
 # make reproduce   make the environment, then run the quick edition of every experiment
-# make test        style, types and all tests (about 7 minutes on two cores, more the first time, which compiles)
+# make test        style, types and all tests (about 5 minutes on two cores, 6 the first time, which compiles)
 # make test-fast   the tests of the daily loop (about a minute on two cores, more the first time, which compiles)
 # make lint        style and types alone
 # make .venv       the environment alone
@@ -13,10 +13,10 @@ reproduce: .venv
 	$(BIN)/iclab reproduce --quick
 
 test: .venv lint
-	$(BIN)/pytest -n auto
+	$(BIN)/pytest -n auto --dist worksteal
 
 test-fast: .venv
-	$(BIN)/pytest -n auto -m "not slow"
+	$(BIN)/pytest -n auto --dist worksteal -m "not slow"
 
 lint: .venv
 	$(BIN)/ruff check .
