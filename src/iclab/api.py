@@ -28,8 +28,9 @@ from iclab.lab.meter import Meter
 from iclab.lab.progress import ProgressPrinter
 from iclab.models import Answer, Model, combine
 from iclab.probes import Proportion, Pruning, Row, measure
-from iclab.probes.exact import EXACT, GRID, NODES, exact_obstacle, exact_rows
+from iclab.probes.exact import EXACT, exact_obstacle, exact_rows
 from iclab.prompts import PromptBatch, Prompts
+from iclab.theory.evolution import GRID
 
 
 def train(
@@ -158,7 +159,7 @@ class Run:
         *,
         at: int | None = None,
         grid: int = GRID,
-        nodes: int = NODES,
+        nodes: int | None = None,
         bracket: bool = False,
     ) -> list[Row]:
         """Return each seed's error rate and hinge loss without sampling, for models of one layer.
@@ -167,12 +168,12 @@ class Run:
             prompts: the test prompts, by default those of the training.
             at: the step after which to measure; by default the last.
             grid: how many values the model's state may take. More are slower and closer.
-            nodes: how many values κ may take.
+            nodes: how many values the query's κ may take; by default 3 for Mamba and 5 for the linear model.
             bracket: add rigorous bounds of the error of the grid; about three times slower.
 
-        A row has ``error``, ``error_bound``, ``hinge`` and ``hinge_bound``. A bound is the change when the grid has
-        half as many points plus the change when κ has one value less. With ``bracket``, ``error_low`` … ``hinge_high``
-        are certain for the given values of κ. ``help(iclab.probes.exact)`` has the equations.
+        A row has ``error``, ``error_bound``, ``hinge`` and ``hinge_bound``. A bound is three times the change when the
+        grid has half as many points and κ one value less. With ``bracket``, ``error_low`` … ``hinge_high`` are certain
+        for the given values of κ. ``help(iclab.probes.exact)`` has the equations.
         """
         measured, step = prompts or self.training.prompts, self.training.recipe.steps if at is None else at
         if obstacle := exact_obstacle(self.training, 1) or self.training.prompts.fits(measured):

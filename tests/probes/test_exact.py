@@ -6,6 +6,7 @@ import pytest
 import iclab
 from iclab import InputError, Outliers, Patterns, Prompts, Recipe
 from iclab.probes.exact import NODES, exact_rows, queries, rates, tables, token_types
+from iclab.theory.evolution import GRID
 
 pytestmark = pytest.mark.slow  # the first time, compiling takes long
 
@@ -35,8 +36,8 @@ def agrees(run, prompts, at=None, count=20_000, trained=True):
         margin = 4.5 * sampled["hinge_standard_error"] + 1e-3 / np.sqrt(count)
         assert abs(exact["hinge"] - sampled["hinge"]) < margin + exact["hinge_bound"]
         if trained:
-            assert exact["error_bound"] < 1e-3 + 0.02 * error
-            assert exact["hinge_bound"] < 5e-3
+            assert exact["error_bound"] < 3e-3 + 0.06 * error
+            assert exact["hinge_bound"] < 1.5e-2
 
 
 FEW = [
@@ -120,31 +121,73 @@ def test_agrees_with_monte_carlo_at_twenty_settings(paper_runs, model, outliers,
     agrees(paper_runs[model], test, count=400_000)
 
 
-def test_twice_the_grid_changes_next_to_nothing(runs):
-    for name, most in (("mamba", 1e-6), ("linear", 1e-5)):  # the votes of the small linear model take few values
-        flipped = Outliers(fraction=0.6, labels="flip")
-        prompts = TRAINING.replace(tasks="0-1,2-3", outliers=flipped, context_length=20)
-        seen = tables(runs[name].trained, prompts)[0]
-        here, finer = (rates(seen, prompts, grid, NODES) for grid in (256, 512))
-        assert abs(here.error - finer.error) < most
-        assert abs(here.hinge - finer.hinge) < 1e-6
+AMOUNTS = [
+    {"fraction": 0.3, "labels": "random"},
+    {"fraction": 0.6, "labels": "flip"},
+    {"fraction": 0.8, "labels": "target"},
+    {"count": 12, "labels": "flip"},
+]
+
+
+@pytest.mark.parametrize("model", ["mamba", "linear"])
+@pytest.mark.parametrize("outliers", AMOUNTS, ids=str)
+def test_twice_the_grid_changes_less_than_a_millionth(runs, model, outliers):
+    prompts = TRAINING.replace(tasks="0-1,2-3", outliers=Outliers(**outliers), context_length=20, irrelevant_scale=1.0)
+    seen = tables(runs[model].trained, prompts)[0]
+    here, finer = (rates(seen, prompts, grid) for grid in (GRID, 2 * GRID))
+    assert abs(here.error.mean() - finer.error.mean()) < 1e-6
+    assert abs(here.hinge.mean() - finer.hinge.mean()) < 1e-6
+
+
+def random_setting(generator):
+    """Return a step and prompts: lengths, outliers, labels and κ at random."""
+    outliers = {"labels": str(generator.choice(["random", "flip", "target"])), "scale": float(generator.uniform(1, 6))}
+    length = int(generator.choice([3, 5, 8, 12, 20]))
+    if generator.random() < 0.7:
+        outliers["fraction"] = float(generator.uniform(0.1, 0.9))
+    else:
+        outliers |= {
+            "count": int(generator.integers(1, length)),
+            "placement": str(generator.choice(["random", "closest"])),
+        }
+    scale = float(generator.uniform(0.3, 1.5))
+    prompts = TRAINING.replace(
+        tasks="0-1", context_length=length, irrelevant_scale=scale, outliers=Outliers(**outliers)
+    )
+    return int(generator.choice([10, 120])), prompts
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("model", ["mamba", "linear"])
+def test_the_bound_is_honest(runs, model):
+    """At 24 random settings: a much finer grid and many more values of κ lie within the bound."""
+    generator, used = np.random.default_rng(5), []
+    for _ in range(24):
+        at, prompts = random_setting(generator)
+        row = runs[model].exact_error(prompts, at=at)[0]
+        fine = rates(tables(runs[model].trained, prompts, at)[0], prompts, 2 * GRID, 7)
+        for name in ("error", "hinge"):
+            apart = abs(row[name] - float(getattr(fine, name).mean()))
+            assert apart <= row[f"{name}_bound"], (at, prompts.outliers, prompts.context_length, row, apart)
+            used.append(apart / row[f"{name}_bound"])
+    assert max(used) > 0.1  # a bound that is never nearly reached says little
 
 
 def test_bracket_holds_the_finer_value(runs):
     prompts = TRAINING.replace(tasks="0-1", outliers=Outliers(fraction=0.5, labels="flip"))
     for name in ("mamba", "linear"):
         row = runs[name].exact_error(prompts, bracket=True)[0]
-        fine = runs[name].exact_error(prompts, grid=512)[0]
+        fine = runs[name].exact_error(prompts, grid=2 * GRID)[0]
         for value in ("error", "hinge"):
-            assert row[f"{value}_low"] < fine[value] < row[f"{value}_high"]
+            assert row[f"{value}_low"] <= fine[value] <= row[f"{value}_high"]
             assert abs(row[value] - fine[value]) <= row[f"{value}_bound"]
 
 
 def test_types_have_the_moments_of_drawn_tokens(runs):
     prompts = TRAINING.replace(tasks="0-1", irrelevant_scale=0.7)
     seen = tables(runs["mamba"].trained, prompts)[0]
-    every = queries(prompts, NODES)
-    types = token_types(seen, prompts, every, NODES, outlier=False)
+    every = queries(prompts, NODES[True])
+    types = token_types(seen, prompts, every, NODES[True], outlier=False)
     assert every.share.sum() == pytest.approx(1)
     clean = runs["mamba"].measure("gates", prompts.replace(outliers=Outliers()), count=20_000)
     nearest = next(row for row in clean if row["kind"] == "clean" and row["place"] == 1 and row["seed"] == 0)
@@ -185,7 +228,7 @@ def test_other_models_and_bad_options_are_refused_in_one_line(runs):
     run = iclab.train("softmax", TRAINING, Recipe(steps=1, step_size=0.1), seeds=1)
     with pytest.raises(InputError, match="models that are: mamba, linear"):
         run.exact_error()
-    with pytest.raises(InputError, match="grid = 8, nodes = 3: needs"):
+    with pytest.raises(InputError, match="grid = 8, nodes = None: needs"):
         runs["mamba"].exact_error(grid=8)
-    with pytest.raises(InputError, match="nodes = 0"):
-        exact_rows(runs["mamba"].trained, runs["mamba"].weights(), TRAINING, nodes=0)
+    with pytest.raises(InputError, match=r"nodes = 1: needs .* at least 2 nodes"):
+        exact_rows(runs["mamba"].trained, runs["mamba"].weights(), TRAINING, nodes=1)

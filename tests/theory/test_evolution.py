@@ -9,7 +9,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from iclab.config import InputError
-from iclab.theory.evolution import Context, TokenTypes, evolve
+from iclab.theory.evolution import GRID, Context, TokenTypes, evolve
 from iclab.theory.evolution_kernels import merge
 
 pytestmark = pytest.mark.slow  # the first time, compiling takes long
@@ -124,7 +124,9 @@ def smooth_tokens(outliers=0.5):
 
 @pytest.mark.parametrize("outliers", [0.3, 0.6, 0.85])
 def test_twice_the_grid_changes_less_than_a_millionth(outliers):
-    here, finer = (evolve(smooth_tokens(outliers), 20, scale=0.8, grid=grid, bracket=False) for grid in (256, 512))
+    here, finer = (
+        evolve(smooth_tokens(outliers), 20, scale=0.8, grid=grid, bracket=False) for grid in (GRID, 2 * GRID)
+    )
     assert abs(here.error - finer.error) < 1e-6
     assert abs(here.hinge - finer.hinge) < 1e-6
 
@@ -212,12 +214,12 @@ def test_queries_are_worked_on_together_by_any_number_of_threads():
 def test_merging_keeps_probabilities_and_means():
     rng = np.random.default_rng(1)
     p, decay, inflow = rng.dirichlet(np.ones(50)), rng.uniform(0.7, 0.8, 50), rng.normal(size=50) * 0.2
-    merged = merge(p, decay, inflow, 0.1, 1.0)
+    merged = merge(np.stack([p, decay, inflow]), 0.1, 1.0, -1.0, 1.0)
     assert 1 < len(merged) < 40
     assert merged[:, 0].sum() == pytest.approx(1)
     assert merged[:, 0] @ merged[:, 1] == pytest.approx(p @ decay)
     assert merged[:, 0] @ merged[:, 2] == pytest.approx(p @ inflow)
-    assert len(merge(p, decay, inflow, 0.0, 1.0)) == 50
+    assert len(merge(np.stack([p, decay, inflow]), 0.0, 1.0, -1.0, 1.0)) == 50
 
 
 @pytest.mark.parametrize(

@@ -10,23 +10,22 @@ import iclab
 from iclab import InputError, Outliers, Patterns, Prompts, Recipe
 from iclab.models import Model
 from iclab.theory.evolution import TokenTypes, evolve
+from iclab.theory.laws import clean_weight, gate_velocities, graph_time, mean_field_steps
 from iclab.theory.meanfield import (
     Curve,
     Numbers,
-    TrainingSetting,
     expected_loss,
-    gate_learnt_ratio,
-    gate_velocities,
-    graph_time,
     paces,
     predicted_curve,
     start,
-    steps_until,
     token_types,
 )
+from iclab.theory.setting import MambaSetting, ring
 
-BASE = TrainingSetting(relevant=8, context_length=40, outlier_fraction=0.3, init_scale=0.1, step_size=0.02)
-LINEAR = replace(BASE, gated=False, step_size=0.0005, init_scale=0.1 / 3, outlier_fraction=0.1)
+BASE = MambaSetting(
+    relevant=8, tasks=ring(8, 7), train_length=40, train_outlier_fraction=0.3, init_scale=0.1, step_size=0.02
+)
+LINEAR = replace(BASE, model="linear", step_size=0.0005, init_scale=0.1 / 3, train_outlier_fraction=0.1)
 
 
 @pytest.mark.parametrize("setting", [BASE, LINEAR], ids=["mamba", "linear"])
@@ -44,7 +43,7 @@ def test_derivatives_are_those_of_the_loss(setting, loss, at):
 @pytest.mark.slow
 def test_loss_is_that_of_the_evolution(setting, at):
     types = token_types(setting, Numbers(*at))
-    whole = evolve(TokenTypes(*types.types.T), setting.context_length, scale=types.scale, grid=512)
+    whole = evolve(TokenTypes(*types.types.T), setting.train_length, scale=types.scale, grid=512)
     loss, _ = expected_loss(setting, Numbers(*at))
     assert loss == pytest.approx(float(whole.hinge), abs=2e-4)
 
@@ -52,7 +51,7 @@ def test_loss_is_that_of_the_evolution(setting, at):
 def test_output_before_training_is_the_formula():
     for setting in (BASE, LINEAR):
         loss, slopes = expected_loss(setting, start(setting), "linear")
-        output = 0.5 * (1 - setting.outlier_fraction) * setting.gate_sum * (setting.init_scale * 3.0) ** 2
+        output = 0.5 * clean_weight(setting) * (setting.init_scale * 3.0) ** 2
         assert loss == pytest.approx(1 - output, rel=1e-9)
         assert slopes[1] == pytest.approx(0, abs=1e-9)  # the common part of the kernel does not move
 
@@ -67,15 +66,15 @@ def test_kernel_starts_to_grow_as_graph_time_says(setting):
 
 @pytest.mark.parametrize("fraction", [0.05, 0.3, 0.6, 0.9])
 def test_gate_starts_to_move_as_the_velocities_say(fraction):
-    setting = replace(BASE, outlier_fraction=fraction, context_length=60)
+    setting = replace(BASE, train_outlier_fraction=fraction, train_length=60)
     at = Numbers(0.3, 0.1)
     force = -paces(setting) * expected_loss(setting, at, "linear")[1]
-    assert gate_velocities(setting, at) == pytest.approx(force[2:], rel=1e-8)
+    assert gate_velocities(setting, setting.relevant_norm**2 * at.contrast**2 / 2) == pytest.approx(force[2:], rel=1e-8)
 
 
 def test_gate_velocities_of_sampled_prompts():
     """dwᵀv̂/dt and dwᵀe/dt by brute force: prompts drawn one by one, F differentiated by finite differences."""
-    rng, setting, at = np.random.default_rng(0), replace(BASE, context_length=12), Numbers(0.4, 0.1)
+    rng, setting, at = np.random.default_rng(0), replace(BASE, train_length=12), Numbers(0.4, 0.1)
 
     def mean_output(clean_gate, outlier_gate, tokens):
         same, outlier, label = tokens  # (prompts, l) each; label is z·y
@@ -93,7 +92,7 @@ def test_gate_velocities_of_sampled_prompts():
     tokens, e = (same, outlier, label), 0.01
     clean = (mean_output(e, 0, tokens) - mean_output(-e, 0, tokens)) / (2 * e)
     corrupted = (mean_output(0, e, tokens) - mean_output(0, -e, tokens)) / (2 * e)
-    found = gate_velocities(setting, at)
+    found = gate_velocities(setting, setting.relevant_norm**2 * at.contrast**2 / 2)
     assert setting.step_size / setting.relevant * clean == pytest.approx(found.clean, rel=0.02)
     assert setting.step_size / setting.outlier * corrupted == pytest.approx(found.outlier, rel=0.02)
 
@@ -121,24 +120,17 @@ def test_numbers_of_the_labels_feel_no_force():
     assert abs(alone) > 1e-3  # one label alone would push it
 
 
-def test_steps_until_are_those_of_the_linear_loss_with_a_frozen_gate():
+def test_mean_field_steps_are_those_of_the_linear_loss_with_a_frozen_gate():
     for setting in (BASE, LINEAR):
-        steps = steps_until(setting, 0.3)
+        steps = mean_field_steps(setting, output=0.3)
         curve = predicted_curve(setting, math.ceil(steps), free_gate=False, loss="linear", points=4)
         b, c = curve.numbers[-1][:2]
         rate = math.log(b / setting.init_scale) / curve.steps[-1]
         assert setting.init_scale * math.exp(rate * steps) == pytest.approx(
-            math.sqrt(0.6 / ((1 - setting.outlier_fraction) * setting.gate_sum)) / 3.0, rel=0.005
+            math.sqrt(0.6 / clean_weight(setting)) / 3.0, rel=0.005
         )
         assert c == pytest.approx(setting.init_scale, rel=1e-3)
-    assert steps_until(replace(BASE, init_scale=1.0)) == 0
-
-
-def test_numbers_of_the_theory_page():
-    small = TrainingSetting(outlier_fraction=0.6, outlier_norm=3.0)
-    assert gate_learnt_ratio(small) == pytest.approx(4.8)
-    assert gate_learnt_ratio(replace(small, outlier_norm=1.0)) == pytest.approx(0.533, abs=1e-3)
-    assert graph_time(TrainingSetting(outlier_fraction=0.3, step_size=0.05), 21) == pytest.approx(0.276, abs=5e-4)
+    assert mean_field_steps(replace(BASE, init_scale=1.0)) == 0
 
 
 def test_hitting_times_lie_between_steps_log_linearly():
@@ -153,23 +145,25 @@ def test_hitting_time_scales_as_one_over_the_step_size_and_does_not_depend_on_le
     assert predicted_curve(replace(BASE, step_size=0.04), 250, points=60).hitting_time(0.5) == pytest.approx(
         base / 2, rel=0.01
     )
-    longer = predicted_curve(replace(BASE, context_length=80), 500, points=60).hitting_time(0.5)
+    longer = predicted_curve(replace(BASE, train_length=80), 500, points=60).hitting_time(0.5)
     assert longer == pytest.approx(base, rel=0.02)
 
 
 @pytest.mark.parametrize(
     "change, message",
     [
-        ({"outlier_fraction": 1.0}, "outlier_fraction = 1.0: must be at least 0 and below 1"),
-        ({"context_length": 0}, "context_length = 0: must be a whole number, at least 1"),
-        ({"relevant": 1}, "relevant = 1: must be a whole number, at least 2"),
+        ({"train_outlier_fraction": 1.0}, "train_outlier_fraction = 1.0: must be at least 0 and below 1"),
+        ({"train_length": 0}, "train_length = 0: must be at least 1"),
+        ({"relevant": 1}, "relevant = 1: must be at least 2"),
         ({"init_scale": 0.0}, "init_scale = 0.0: must be above 0"),
-        ({"outlier_scale": -1.0}, "outlier_scale = -1.0: must be at least 0"),
+        ({"train_outlier_scale": -1.0}, "train_outlier_scale = -1.0: must be at least 0"),
+        ({"tasks": ring(8, 1)}, "tasks = 8 pairs: the mean field needs every pair of patterns"),
+        ({"outlier": 0}, "outlier = 0: the mean field needs at least 1"),
     ],
 )
 def test_bad_settings_in_one_line(change, message):
     with pytest.raises(InputError, match=message):
-        replace(BASE, **change)
+        predicted_curve(replace(BASE, **change), 10)
     with pytest.raises(InputError, match="steps = 0: must be at least 1"):
         predicted_curve(BASE, 0)
 
@@ -178,11 +172,11 @@ def test_bad_settings_in_one_line(change, message):
 @pytest.mark.parametrize("kind", ["free", "frozen", "linear"])
 def test_training_follows_the_predicted_curve(kind):
     setting, steps = (LINEAR, 200) if kind == "linear" else (BASE, 600)
-    options = {"init_scale": setting.init_scale} | ({"gate_scale": 0.0} if setting.gated else {})
+    options = {"init_scale": setting.init_scale} | ({"gate_scale": 0.0} if setting.model == "mamba" else {})
     prompts = Prompts(
         patterns=Patterns(dimension=60, relevant=8),
         context_length=40,
-        outliers=Outliers(fraction=setting.outlier_fraction),
+        outliers=Outliers(fraction=setting.train_outlier_fraction),
     )
     recipe = Recipe(
         steps=steps,
@@ -191,7 +185,7 @@ def test_training_follows_the_predicted_curve(kind):
         snapshots=tuple(range(0, steps, steps // 50)),
         frozen=("gate",) if kind == "frozen" else (),
     )
-    name = "mamba" if setting.gated else "linear"
+    name = "mamba" if setting.model == "mamba" else "linear"
     run = iclab.train(Model(name=name, options=options), prompts, recipe, seeds=2)
     rows = run.measure("error", prompts, count=4000, at="every")
     predicted = predicted_curve(setting, steps, free_gate=kind != "frozen")

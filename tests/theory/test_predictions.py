@@ -7,9 +7,8 @@ import numpy as np
 import pytest
 from scipy.linalg import expm
 
-from iclab.theory import meanfield
-from iclab.theory.conditions import conditions
-from iclab.theory.predictions import gate_sum, mean_field_steps, predictions
+from iclab.theory.laws import gate_sum, mean_field_steps
+from iclab.theory.predictions import predictions
 from iclab.theory.setting import MambaSetting, TransformerSetting, ring
 
 M = MambaSetting(tasks=ring(6, 5))  # all tasks: the graph is complete and even
@@ -92,16 +91,6 @@ def test_a_complete_graph_has_a_closed_form(relevant):
         g = gate_sum(model, 20)
         closed = (relevant - 1) / (9 * 0.4 * g) * math.log(2 * 0.5 / (0.4 * g * (0.02 * 3) ** 2))
         assert mean_field_steps(setting, model) == pytest.approx(closed, rel=1e-9)
-
-
-@pytest.mark.parametrize("relevant", [3, 8])
-def test_the_mean_field_of_all_tasks_agrees(relevant):
-    setting = replace(M, relevant=relevant, tasks=ring(relevant, relevant - 1), init_scale=0.02)
-    for model in ("mamba", "linear"):
-        whole = meanfield.TrainingSetting(gated=model == "mamba", relevant=relevant, init_scale=0.02)
-        assert mean_field_steps(setting, model) == pytest.approx(meanfield.steps_until(whole), rel=1e-9)
-    (gate,) = [check for check in conditions(setting) if check.id == "M-velocity (C)"]
-    assert gate.slack == pytest.approx(meanfield.gate_learnt_ratio(meanfield.TrainingSetting(relevant=relevant)))
 
 
 def test_the_logarithm_that_the_theorem_leaves_out():

@@ -1,12 +1,50 @@
-"""Sums of product gates: (153) exactly, and both inequalities of (186) on random gates."""
+"""Identity (153) of paper M, the sum of Lemma 6 (39), and both inequalities of its proof, (186), on random gates.
+
+σ_1 … σ_l belong to the examples and σ_{l+1} to the query; G_i = σ_i Π_{i < j ≤ l+1} (1 − σ_j). M-lem6 measures the sum
+on trained models; here the steps of the proof are checked, which are about any gates.
+"""
 
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from iclab.config import InputError
-from iclab.theory.rotations import gate_total, geometric_bound, product_gates, reach, rotation_bound
+
+def product_gates(shares):
+    """Return G_1 … G_l, (…, l), of σ_1 … σ_{l+1}, (…, l + 1)."""
+    kept = np.cumprod((1 - shares)[..., ::-1], axis=-1)[..., ::-1]  # Π_{j ≥ i}
+    return shares[..., :-1] * kept[..., 1:]
+
+
+def gate_total(shares):
+    """Return 1 − σ_{l+1} − Π_{i ≤ l+1} (1 − σ_i), which is Σ G_i by (153)."""
+    return 1 - shares[..., -1] - (1 - shares).prod(-1)
+
+
+def reach(shares):
+    """Return Σ_{i ≤ l} G_i (l − i + 1), the sum of Lemma 6 (39)."""
+    length = shares.shape[-1] - 1
+    return (product_gates(shares) * np.arange(length, 0, -1)).sum(-1)
+
+
+def rotation_bound(shares):
+    """Return the right side of the first inequality of (186).
+
+    Rotation k puts token k last: (k + 1, …, l + 1, 1, …, k). The bound is Σ_i G_i plus, for k = l, l − 1, …, 2, the sum
+    of gates of rotation k times Π_{j ≤ l + 1 − k} (1 − σ_j) over its own order.
+    """
+    length = shares.shape[-1] - 1
+    total = product_gates(shares).sum(-1)
+    for k in range(length, 1, -1):
+        turned = np.roll(shares, -k, axis=-1)
+        total = total + product_gates(turned).sum(-1) * (1 - turned[..., : length + 1 - k]).prod(-1)
+    return total
+
+
+def geometric_bound(shares):
+    """Return 1/c with c the smallest σ, the last line of (186)."""
+    return 1 / shares.min(-1)
+
 
 shares = st.lists(st.floats(1e-6, 1 - 1e-6), min_size=2, max_size=30).map(np.array)
 
@@ -42,9 +80,3 @@ def test_first_inequality_of_186_on_random_gates():
 @given(shares)
 def test_last_line_of_186(some):
     assert reach(some) <= geometric_bound(some) * (1 + 1e-12)
-
-
-@pytest.mark.parametrize("bad", [[0.5], [0.0, 0.5], [0.5, 1.0], [0.5, float("nan")]])
-def test_shares_that_are_no_gates(bad):
-    with pytest.raises(InputError, match="at least two numbers above 0 and below 1"):
-        product_gates(np.array(bad))

@@ -2,18 +2,20 @@
 
 Given the query, the examples of a prompt are independent and of few types: relevant pattern, irrelevant pattern, κ,
 outlier pattern, label. With s_j = p_jᵀ W_Bᵀ W_C p_query over dictionary rows and wᵀp_j, every type has a decay and an
-inflow, and `iclab.theory.evolution` does the rest. κ, of the query and of the examples, takes the nodes of a
-Gauss–Legendre rule. The query is every pattern of every task, with every irrelevant pattern.
+inflow, and `iclab.theory.evolution` does the rest. The query is every pattern of every task, with every irrelevant
+pattern. Its κ takes the nodes of a Gauss–Legendre rule. So does the κ of an example if there is a gate, with `MORE`
+nodes; without one, κ adds a uniform number to the vote, and needs no nodes.
 
-The probe says how far it may be wrong: its bound is the change when the grid has half as many points, plus the change
-when κ has one node less. Both are larger than what a finer grid and more nodes would change. The weights are those of
-the training, so a model trained in float32 answers prompts with rounding errors that this does not have.
+The probe says how far it may be wrong: its bound is `SAFETY` times the change when κ has one node less and the grid
+half as many points, pattern by pattern, so that changes of different sign do not cancel. For the linear model the part
+of the series is known and is added. The weights are those of the training, so a model trained in float32 answers
+prompts with rounding errors that this does not have.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import torch
@@ -24,15 +26,19 @@ from iclab.engines import Trained, Training, stacked_dictionary, weights
 from iclab.models import MODELS
 from iclab.probes.probe import Row
 from iclab.prompts import Prompts
-from iclab.theory.evolution import Context, Rates, TokenTypes, evolve
+from iclab.theory.evolution import GRID, Context, Rates, TokenTypes, evolve
 
 Array = NDArray[np.float64]
 Rows = NDArray[np.int64]
 
-GRID = 256
-NODES = 3
+NODES = {True: 3, False: 5}
+"""Values of the query's κ, with a gate and without: the vote of a sum hangs on it more."""
+MORE = 2
+"""So many more values has the κ of an example, with a gate."""
 EXACT = ("error", "error_bound", "hinge", "hinge_bound")
 BRACKETS = ("error_low", "error_high", "hinge_low", "hinge_high")
+SAFETY, FLOOR = 3.0, 1e-10
+"""A bound is the first times the changes that are seen, plus the second, below which rare κ near the ends decide."""
 CHUNK = 256
 """Queries that are worked on at once."""
 
@@ -60,10 +66,21 @@ class Queries:
     kappa: Array
     share: Array
     """The probability of such a query."""
+    side: Rows
+    """Which pattern of which task."""
 
     def part(self, which: slice) -> Queries:
         """Return some of them."""
         return Queries(*(getattr(self, name)[which] for name in self.__dataclass_fields__))
+
+    def over_kappa(self, values: Array) -> Array:
+        """Return the means over κ, (sides of tasks, irrelevant patterns); κ = 0 goes with every pattern."""
+        patterns, column = np.unique(self.irrelevant, return_inverse=True)
+        found = np.zeros((int(self.side.max()) + 1, len(patterns)))
+        weighted, still = values * self.share * len(found), self.kappa == 0
+        np.add.at(found, (self.side[~still], column[~still]), weighted[~still] * len(patterns))
+        np.add.at(found, self.side[still], weighted[still, None])
+        return found
 
 
 def exact_obstacle(training: Training, count: int) -> str:
@@ -95,7 +112,7 @@ def exact_rows(
     prompts: Prompts,
     *,
     grid: int = GRID,
-    nodes: int = NODES,
+    nodes: int | None = None,
     bracket: bool = False,
     threads: int = 1,
 ) -> list[Row]:
@@ -105,41 +122,51 @@ def exact_rows(
     """
     if obstacle := prompts_obstacle(prompts):
         raise InputError(obstacle)
-    if nodes < 1 or grid < 32:
-        raise InputError(f"grid = {grid}, nodes = {nodes}: needs a grid of at least 32 points and at least 1 node")
+    if grid < 32 or (nodes is not None and nodes < 2):
+        raise InputError(f"grid = {grid}, nodes = {nodes}: needs a grid of at least 32 points and at least 2 nodes")
     rows = []
     for seed, tables in zip(trained.seeds, _tables(trained, inside, prompts), strict=True):
-        found = rates(tables, prompts, grid, nodes, bracket=bracket, threads=threads)
-        coarse = rates(tables, prompts, grid // 2, nodes, threads=threads)
-        fewer = coarse
-        if nodes > 1 and prompts.irrelevant_scale:
-            fewer = rates(tables, prompts, grid // 2, nodes - 1, threads=threads)
+        many = nodes or NODES[tables.logits is not None]
+        found = rates(tables, prompts, grid, many, bracket=bracket, threads=threads)
+        rough = rates(tables, prompts, grid // 2, many - 1, threads=threads)
         row: Row = {"seed": seed}
         for name in ("error", "hinge"):
-            here, half, less = (float(getattr(part, name)) for part in (found, coarse, fewer))
-            row |= {name: here, f"{name}_bound": abs(here - half) + abs(half - less)}
-        rows.append(row | {name: float(getattr(found, name)) for name in BRACKETS if bracket})
+            fine, coarse = getattr(found, name), getattr(rough, name)
+            bound = SAFETY * float(np.abs(fine - coarse).mean()) + FLOOR
+            if tables.logits is None:
+                bound += float((getattr(found, f"{name}_high") - getattr(found, f"{name}_low")).mean()) / 2
+            row |= {name: float(fine.mean()), f"{name}_bound": bound}
+        rows.append(row | {name: float(getattr(found, name).mean()) for name in BRACKETS if bracket})
     return rows
 
 
 def rates(
-    tables: Tables, prompts: Prompts, grid: int = GRID, nodes: int = NODES, *, bracket: bool = False, threads: int = 1
+    tables: Tables,
+    prompts: Prompts,
+    grid: int = GRID,
+    nodes: int | None = None,
+    *,
+    bracket: bool = False,
+    threads: int = 1,
 ) -> Rates:
-    """Return the means over all queries of one seed."""
-    every, outliers = queries(prompts, nodes), prompts.outliers
+    """Return the means over κ of one seed, an array over (sides of tasks, irrelevant patterns) of the query."""
+    gated = tables.logits is not None
+    every, outliers = queries(prompts, nodes or NODES[gated]), prompts.outliers
     placement = "random" if not outliers.present else outliers.placement
     context = Context(prompts.context_length, outliers.fraction, outliers.count, placement)  # type: ignore[arg-type]
-    parts = []
+    parts, kappas = [], (nodes or NODES[gated]) + MORE
     for start in range(0, len(every.row), CHUNK):
         some = every.part(slice(start, start + CHUNK))
-        scale = np.ones(len(some.row))
+        how: dict[str, Any] = {"grid": grid, "bracket": bracket, "threads": threads}
         if tables.logits is not None:
-            scale = _sigmoid(-(tables.logits[some.row] + some.kappa * tables.logits[some.irrelevant]))
-        clean = token_types(tables, prompts, some, nodes, outlier=False)
-        corrupted = token_types(tables, prompts, some, nodes, outlier=True) if outliers.present else None
-        parts.append(evolve(clean, context, corrupted, scale=scale, grid=grid, bracket=bracket, threads=threads))
-    joined = Rates(*(np.concatenate(values) for values in zip(*parts, strict=True)))
-    return joined.mean(every.share)
+            how["scale"] = _sigmoid(-(tables.logits[some.row] + some.kappa * tables.logits[some.irrelevant]))
+        elif prompts.irrelevant_scale:
+            how["spread"] = prompts.irrelevant_scale * _read(tables, some)[:, _irrelevant(prompts)]
+        clean = token_types(tables, prompts, some, kappas, outlier=False)
+        corrupted = token_types(tables, prompts, some, kappas, outlier=True) if outliers.present else None
+        parts.append(evolve(clean, context, corrupted, **how))
+    joined = (np.concatenate(values) for values in zip(*parts, strict=True))
+    return Rates(*(every.over_kappa(values) for values in joined))
 
 
 def queries(prompts: Prompts, nodes: int) -> Queries:
@@ -159,29 +186,38 @@ def queries(prompts: Prompts, nodes: int) -> Queries:
         irrelevant=np.tile(k.astype(np.int64), classes),
         kappa=np.tile(x, classes),
         share=np.tile(w, classes) / classes,
+        side=np.repeat(np.arange(classes), many),
     )
 
 
 def token_types(tables: Tables, prompts: Prompts, some: Queries, nodes: int, *, outlier: bool) -> TokenTypes:
-    """Return the types of a clean example or of an outlier, for each query."""
+    """Return the types of a clean example or of an outlier, for each query; without a gate, those with κ = 0."""
     relevant, truth, p = _relevant(prompts, some)  # (Q, R), (Q, R), (R,)
-    irrelevant, (kappa, weight) = _irrelevant(prompts), _nodes(prompts.irrelevant_scale, nodes)
     strength, at, label, q = _corruption(prompts, truth) if outlier else (0.0, np.zeros(1, int), truth[..., None], 1.0)
-    read = tables.products[some.row] + some.kappa[:, None] * tables.products[some.irrelevant]  # (Q, D' + 1)
 
-    def along(values: Array) -> Array:  # (Q, D' + 1) to (Q, R, O, M2, nodes): the value of each type
-        own = np.take_along_axis(values, relevant, 1)[:, :, None] + strength * values[:, None, at]  # (Q, R, O)
-        own = own + label * values[:, None, -1:]
-        return own[..., None, None] + values[:, None, None, irrelevant, None] * kappa
+    def along(values: Array) -> Array:  # (Q, D' + 1) to (Q, R, O): the value of each type without κ
+        own = np.take_along_axis(values, relevant, 1)[:, :, None] + strength * values[:, None, at]
+        return own + label * values[:, None, -1:]
 
-    vote = label[..., None, None] * some.target[:, None, None, None, None] * along(read)
-    shape = np.broadcast_shapes(vote.shape)
-    share = np.broadcast_to((p[:, None] * q)[..., None, None] / len(irrelevant) * weight, shape[1:]).reshape(1, -1)
-    flat = (shape[0], -1)
+    read, sign = _read(tables, some), label * some.target[:, None, None]
+    share = np.broadcast_to(p[:, None] * q, sign.shape[1:])
     if tables.logits is None:
-        return TokenTypes(share, np.ones((1, 1)), vote.reshape(flat))
-    logit = along(np.broadcast_to(tables.logits, (shape[0], len(tables.logits))))
-    return TokenTypes(share, _sigmoid(-logit).reshape(flat), (_sigmoid(logit) * vote).reshape(flat))
+        return TokenTypes(share.reshape(1, -1), 1.0, (sign * along(read)).reshape(len(sign), -1))
+    irrelevant, (kappa, weight) = _irrelevant(prompts), _nodes(prompts.irrelevant_scale, nodes)
+
+    def spread(values: Array) -> Array:  # (Q, D' + 1) to (Q, R, O, M2, nodes)
+        return along(values)[..., None, None] + values[:, None, None, irrelevant, None] * kappa
+
+    vote = sign[..., None, None] * spread(read)
+    logit = spread(np.broadcast_to(tables.logits, read.shape))
+    share = share[..., None, None] / len(irrelevant) * np.broadcast_to(weight, vote.shape[-2:])
+    flat = (len(sign), -1)
+    return TokenTypes(share.reshape(1, -1), _sigmoid(-logit).reshape(flat), (_sigmoid(logit) * vote).reshape(flat))
+
+
+def _read(tables: Tables, some: Queries) -> Array:
+    """Return p_jᵀ W_Bᵀ W_C p_query of every dictionary row and the label, (Q, D' + 1)."""
+    return tables.products[some.row] + some.kappa[:, None] * tables.products[some.irrelevant]
 
 
 def _relevant(prompts: Prompts, some: Queries) -> tuple[Rows, Array, Array]:

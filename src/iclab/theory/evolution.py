@@ -4,39 +4,41 @@ Given the query, the tokens of a prompt are independent and of few types, and th
 
     zF = (1 − σ_query) h_l,   h_i = d_i h_{i−1} + b_i,   h_0 = 0,   d = 1 − σ(wᵀp),   b = σ(wᵀp) z y pᵀW_BᵀW_C p_query;
 
-for the linear model d = 1 and b = z y pᵀW_BᵀW_C p_query. So u_i(h) = E[u_l(h_l) | h_i = h] follows backwards from
-u_l(h) = 1[h ≤ 0] (an error; a tie is one) or max(0, 1 − (1−σ_query) h) (the hinge loss) by
+for the linear model d = 1 and b = z y pᵀW_BᵀW_C p_query. So the law of h_i is that of h_{i−1}, moved by every type of
+token with its probability. The law of h_l has the means of 1[h_l ≤ 0] (an error; a tie is one) and of
+max(0, 1 − (1−σ_query) h_l), the hinge loss.
 
-    u_{i−1}(h) = Σ_t p_t u_i(d_t h + b_t),    and the mean is u_0(0).
+The law is kept as masses on a grid that is finest near h = 0. A mass between grid points is shared by the four points
+around it. As d ≥ 0, every h_i is monotone in every earlier one: states rounded down to grid
+points all the way give an upper bound of both means, states rounded up a lower bound. Shared masses give values
+between them, and usually much closer to the truth.
 
-u is kept on a grid that is finest near h = 0, and interpolated by a cubic between its points. As d ≥ 0, every h_i is
-monotone in every earlier one: states rounded down to grid points all the way give an upper bound of both means, states
-rounded up a lower bound. Interpolated values lie between them, and usually much closer to the truth.
-
-The state of the linear model is a sum of independent numbers: its law follows from a power of a Fourier transform.
+The state of the linear model is a sum of independent numbers, for which `iclab.theory.sums` needs no grid.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import math
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
-from functools import partial
 from typing import Literal, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from iclab.config import InputError
+from iclab.theory import sums
 
 Array = NDArray[np.float64]
 Placement = Literal["random", "farthest", "closest"]
 
 GRID = 256
-"""The number of grid points between the smallest and the largest state; sums use `FINER` times as many."""
+"""The number of grid points between the smallest and the largest state of `USUAL` tokens. Fewer tokens, whose states
+take fewer values, have more points, at the same cost; sums have up to `FINER` times as many frequencies."""
+USUAL = 20
 FINER = 64
 TOLERANCE = 0.5
-"""Types whose targets differ by less than this many of the smallest grid cells are merged; means are kept."""
+"""Types whose targets differ by less than this many grid cells are merged; means are kept."""
 
 
 class TokenTypes:
@@ -126,7 +128,7 @@ class Context:
 
 
 class Rates(NamedTuple):
-    """Means over prompts, arrays over queries. Those rounded down and up to the grid are rigorous bounds."""
+    """Means over prompts, arrays over queries, with rigorous bounds."""
 
     error: Array
     """1 − Pr(zF > 0)."""
@@ -149,6 +151,7 @@ def evolve(
     outlier: TokenTypes | None = None,
     *,
     scale: ArrayLike = 1.0,
+    spread: ArrayLike = 0.0,
     grid: int = GRID,
     tolerance: float = TOLERANCE,
     bracket: bool = True,
@@ -161,9 +164,11 @@ def evolve(
         context: the number of examples, and of outliers among them.
         outlier: the types of an outlier.
         scale: 1 − σ_query, (queries,).
+        spread: without a gate, (queries, S) or (S,): one of these, at random, times a number that is uniform on (−1, 1)
+            is added to every inflow.
         grid: the number of grid points.
         tolerance: merge types that differ by less than this many cells.
-        bracket: compute the rigorous bounds as well; without, they are NaN.
+        bracket: compute the rigorous bounds with a gate as well; without, they are NaN. They come for free without one.
         threads: how many threads to use; results do not depend on it.
 
     >>> toss = TokenTypes([0.75, 0.25], [1.0, 1.0], [1.0, -1.0])  # without a gate: a majority of three labels decides
@@ -177,10 +182,13 @@ def evolve(
         if context.count or context.fraction:
             raise InputError("outlier: needs the types of outliers, as the context has some")
         outlier = clean
-    lead = np.broadcast_shapes(clean.decay.shape[:-1], outlier.decay.shape[:-1], np.shape(scale))
+    spreads = np.atleast_1d(np.abs(np.asarray(spread, dtype=np.float64)))
+    lead = np.broadcast_shapes(clean.decay.shape[:-1], outlier.decay.shape[:-1], np.shape(scale), spreads.shape[:-1])
     scales = np.broadcast_to(np.asarray(scale, dtype=np.float64), lead).ravel()
     if clean.ungated and outlier.ungated:
-        found = _sums(clean, outlier, context, lead, scales, grid * FINER, bracket)
+        found = _sums(clean, outlier, context, lead, scales, spreads, grid * FINER)
+    elif spreads.any():
+        raise InputError(f"spread = {spreads.max():g}: must be 0 with a gate")
     else:
         found = _states(clean, outlier, context, lead, scales, grid, tolerance, bracket, threads)
     return Rates(*(part.reshape(lead) for part in found))
@@ -197,7 +205,7 @@ def _states(
     bracket: bool,
     threads: int,
 ) -> Rates:
-    """Do it backwards on a grid, for gated models."""
+    """Do it on a grid, for gated models."""
     from iclab.theory import evolution_kernels as kernels  # imported late, because numba takes long to import
 
     schedule, weights = kernels.MIXED, context.weights()
@@ -208,24 +216,22 @@ def _states(
         anywhere = kernels.COUNTED
         schedule = {"random": anywhere, "farthest": kernels.FARTHEST, "closest": kernels.CLOSEST}[context.placement]
     packed = first.packed(lead), second.packed(lead)
-    lanes = [np.full((len(scales), kernels.LANES[kind]), np.nan) for kind in (kernels.BLEND, kernels.BRACKET)]
+    found = np.full((len(scales), 3, 2), np.nan)
+    points = round(grid * max(1.0, math.sqrt(USUAL / context.length)))
 
-    def piece(kind: int, part: slice) -> None:
-        counts = (weights, context.count or 0)
-        how = (*counts, grid, tolerance, scales[part], lanes[kind][part])
-        kernels.answer_all(kind, schedule, packed[0][part], packed[1][part], *how)
+    def piece(part: slice) -> None:
+        how = (weights, context.count or 0, points, tolerance, scales[part], bracket, found[part])
+        kernels.answer_all(schedule, packed[0][part], packed[1][part], *how)
 
-    kinds = (kernels.BLEND, kernels.BRACKET) if bracket else (kernels.BLEND,)
     size = max(1, -(-len(scales) // (4 * threads)))
-    jobs: list[Callable[[], None]] = [
-        partial(piece, kind, slice(start, start + size)) for kind in kinds for start in range(0, len(scales), size)
-    ]
     with ThreadPoolExecutor(threads) as pool:
-        for job in [pool.submit(job) for job in jobs]:
+        for job in [pool.submit(piece, slice(start, start + size)) for start in range(0, len(scales), size)]:
             job.result()
     never_left = _never_left(clean, outlier, context, lead)
-    error, hinge = np.clip(lanes[0][:, 0] + 0.5 * never_left, 0.0, 1.0), np.maximum(lanes[0][:, 1], 0.0)
-    high_error, high_hinge, low_error, low_hinge = lanes[1].T
+    error, hinge = found[:, kernels.BLEND, 0] + 0.5 * never_left, np.maximum(found[:, kernels.BLEND, 1], 0.0)
+    error = np.clip(error, 0.0, 1.0)
+    (high_error, high_hinge), (low_error, low_hinge) = found[:, kernels.DOWN].T, found[:, kernels.UP].T
+    low_error, high_error = (np.clip(part, 0.0, 1.0) for part in (low_error, high_error))
     if bracket:  # the cubic rule may leave them by a little
         error, hinge = np.clip(error, low_error, high_error), np.clip(hinge, low_hinge, high_hinge)
     return Rates(error, low_error, high_error, hinge, low_hinge, high_hinge)
@@ -244,88 +250,16 @@ def _sums(
     context: Context,
     lead: tuple[int, ...],
     scales: Array,
-    grid: int,
-    bracket: bool,
+    spreads: Array,
+    frequencies: int,
 ) -> Rates:
-    """Do it by Fourier transform, for models whose state is a sum; the order of examples does not matter."""
-    packed = clean.packed(lead), outlier.packed(lead)
-    never_left = _never_left(clean, outlier, context, lead)
-    rows = [
-        _sum(packed[0][q], packed[1][q], context, scales[q], grid, bracket, never_left[q]) for q in range(len(scales))
-    ]
+    """Do it by Fourier series, for models whose state is a sum; the order of examples does not matter."""
+    packed = [part.packed(lead)[:, ::2].copy() for part in (clean, outlier)]  # probability and inflow
+    spreads = np.broadcast_to(spreads, (*lead, spreads.shape[-1])).reshape(len(scales), -1)
+    count, rows = -1 if context.count is None else context.count, []
+    for q, scale in enumerate(scales):
+        votes = sums.Votes(packed[0][q], packed[1][q], spreads[q], context.length, context.fraction, count)
+        error, hinge, error_bound, hinge_bound = sums.rates(votes, float(scale), frequencies)
+        low, high = max(0.0, error - error_bound), min(1.0, error + error_bound)
+        rows.append([error, low, high, hinge, max(0.0, hinge - hinge_bound), hinge + hinge_bound])
     return Rates(*np.array(rows).reshape(-1, 6).T)
-
-
-def _sum(
-    clean: Array, outlier: Array, context: Context, scale: float, grid: int, bracket: bool, never_left: float
-) -> list[float]:
-    """Return the six numbers of one query."""
-    length = context.length
-    steps = np.concatenate([part[2][part[0] > 0] for part in (clean, outlier)])
-    low, high = min(0.0, steps.min()), max(0.0, steps.max())
-    if high == low:
-        return [1.0] * 6
-    # Hoeffding: the sum leaves a window of this many spreads with a probability below 1e-16
-    window = (high - low) * min(float(length), 2.0 * np.sqrt(length * np.log(2e16) / 2.0))
-    grid = max(grid, 8 * length)
-    cell, exact = window / (grid - 4 * length), False  # rounding and splitting widen every step by up to 3 cells
-    unit = _unit(steps)
-    if unit and length * (high - low) / unit < grid - 4 * length:
-        cell, exact = unit, True
-    found: dict[str, tuple[float, float]] = {}
-    for rule in ("split", "down", "up") if bracket else ("split",):
-        mass, states = _law_of_sum(clean, outlier, context, cell, grid, rule)
-        tie = 1.0 if exact or rule != "split" else 0.5
-        wrong = mass[states < 0].sum() + tie * mass[states == 0].sum()
-        wrong += 0.0 if tie == 1.0 else 0.5 * never_left
-        hinge = (mass * np.maximum(0.0, 1.0 - scale * cell * states)).sum()
-        found[rule] = min(max(float(wrong), 0.0), 1.0), max(float(hinge), 0.0)
-    (error, hinge), none = found["split"], (float("nan"), float("nan"))
-    down, up = found.get("down", none), found.get("up", none)
-    if bracket:
-        error, hinge = min(max(error, up[0]), down[0]), min(max(hinge, up[1]), down[1])
-    return [error, up[0], down[0], hinge, up[1], down[1]]
-
-
-def _unit(steps: Array) -> float:
-    """Return the number of which all steps are multiples; 0 if there is none that is not tiny."""
-    size = np.abs(steps[steps != 0])
-    for divisor in range(1, 65):
-        unit = size.min() / divisor
-        if size.max() / unit > 4096:
-            break
-        if np.abs(size / unit - np.round(size / unit)).max() < 1e-9:
-            return float(unit)
-    return 0.0
-
-
-def _law_of_sum(
-    clean: Array, outlier: Array, context: Context, cell: float, grid: int, rule: str
-) -> tuple[Array, NDArray[np.int64]]:
-    """Return the masses of a sum and its values in cells, (grid,) both, with every step rounded by ``rule``."""
-    length, weights = context.length, context.weights()
-    share = float((weights * np.arange(length + 1)).sum() / length)
-    mean = ((1 - share) * (clean[0] * clean[2]).sum() + share * (outlier[0] * outlier[2]).sum()) / cell
-    origin = round(mean)  # so that sums stay near 0, and wrap round the window as little as possible
-    spectra, least, most = [], 0, 0
-    for part in (clean, outlier):
-        x = part[2] / cell
-        x = np.where(np.abs(x - np.round(x)) < 1e-9, np.round(x), x)
-        below = np.floor(x)
-        f = x - below if rule == "split" else (x > below) * float(rule == "up")
-        at = below.astype(np.int64) - origin
-        least = min(least, int(at[part[0] > 0].min(initial=0)))
-        most = max(most, int(at[part[0] > 0].max(initial=0)))
-        g = 1.0 - f  # four points around a step share its mass so that the first three moments are kept
-        shares = (-f * g * (1 + g) / 6, g * (1 + f) * (1 + g) / 2, f * (1 + f) * (1 + g) / 2, -f * g * (1 + f) / 6)
-        mass = sum(np.bincount((at + i - 1) % grid, part[0] * w, grid) for i, w in enumerate(shares))
-        spectra.append(np.fft.rfft(mass))
-    if context.count is None:
-        spectrum = ((1 - context.fraction) * spectra[0] + context.fraction * spectra[1]) ** length
-    else:
-        spectrum = spectra[0] ** (length - context.count) * spectra[1] ** context.count
-    law = np.fft.irfft(spectrum, grid)
-    room = grid - length * (most - least)  # if every sum fits, the window holds all; else those near the mean
-    start = length * least - min(room // 2, 2) if room > 0 else max(length * (least - 1), -(grid // 2))
-    index = np.arange(grid, dtype=np.int64)
-    return law, (index - start) % grid + start + length * origin

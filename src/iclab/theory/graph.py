@@ -11,7 +11,7 @@ pattern against it, and each are half of the clean ones: hence the minus sign. W
 
     W_B = W_C = δ exp(τ L),      W_Bᵀ W_C = δ² exp(2τ L),                                                   (A)
 
-with a time τ that `iclab.theory.meanfield` gives. If every pattern is in as many tasks (Condition 1), L = I − P, P the
+with a time τ that `iclab.theory.laws` gives. If every pattern is in as many tasks (Condition 1), L = I − P, P the
 random walk on the graph. To leading order in τ, entries of exp(2τL) are negative between patterns that share a task and
 positive between patterns that only share a neighbour. Graphs without such pairs, complete ones above all, have no
 wrong sign. docs/theory.md has the derivation.

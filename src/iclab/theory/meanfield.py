@@ -28,7 +28,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from iclab.config import InputError
-from iclab.theory.predictions import gate_sum
+from iclab.theory.setting import MambaSetting
 
 Array = NDArray[np.float64]
 
@@ -36,55 +36,6 @@ POINTS = 240
 """Grid points of the state: the loss is then right to about 1e-4 and its derivatives to half a percent. The linear
 model, whose state has a wider range, takes `WIDER` times as many."""
 WIDER = 2
-
-
-@dataclass(frozen=True, kw_only=True)
-class TrainingSetting:
-    """A training on all tasks in numbers.
-
-    >>> TrainingSetting(outlier_fraction=1.0)
-    Traceback (most recent call last):
-    iclab.config.InputError: outlier_fraction = 1.0: must be at least 0 and below 1
-    """
-
-    gated: bool = True
-    """Mamba, or the linear Transformer."""
-    relevant: int = 6
-    """M1."""
-    outlier: int = 3
-    """V."""
-    context_length: int = 20
-    """l."""
-    outlier_fraction: float = 0.6
-    """p_a."""
-    relevant_norm: float = 3.0
-    """β."""
-    outlier_norm: float = 3.0
-    """‖v*‖."""
-    outlier_scale: float = 2.0
-    """κ_a."""
-    init_scale: float = 0.2
-    """δ."""
-    step_size: float = 1.0
-    """η."""
-
-    def __post_init__(self) -> None:
-        for name, least in (("relevant", 2), ("context_length", 1), ("outlier", 1)):
-            value = getattr(self, name)
-            if not (value == int(value) and value >= least):
-                raise InputError(f"{name} = {value}: must be a whole number, at least {least}")
-        if not 0.0 <= self.outlier_fraction < 1.0:
-            raise InputError(f"outlier_fraction = {self.outlier_fraction}: must be at least 0 and below 1")
-        for name in ("relevant_norm", "outlier_norm", "init_scale", "step_size"):
-            if not 0.0 < getattr(self, name) < math.inf:
-                raise InputError(f"{name} = {getattr(self, name)}: must be above 0")
-        if not 0.0 <= self.outlier_scale < math.inf:
-            raise InputError(f"outlier_scale = {self.outlier_scale}: must be at least 0")
-
-    @property
-    def gate_sum(self) -> float:
-        """g = E Σ_{i≤l} G_i at w = 0: ½ (1 − 2^−l) for Mamba, l for the linear model."""
-        return gate_sum("mamba" if self.gated else "linear", self.context_length)
 
 
 class Numbers(NamedTuple):
@@ -100,56 +51,7 @@ class Numbers(NamedTuple):
     """ω_v = wᵀv*_s/‖v*‖."""
 
 
-def graph_time(setting: TrainingSetting, steps: float) -> float:
-    """Return τ of iclab's (A), W_BᵀW_C = δ² exp(2τL): τ = η β² (1−p_a) g t / (2 M1), while the hinge is active, w = 0.
-
-    >>> base = TrainingSetting(outlier_fraction=0.3, step_size=0.05)
-    >>> round(graph_time(base, 21), 3)
-    0.276
-    """
-    s = setting
-    return s.step_size * s.relevant_norm**2 * (1 - s.outlier_fraction) * s.gate_sum * steps / (2 * s.relevant)
-
-
-class Velocities(NamedTuple):
-    """How fast the gate learns, per step."""
-
-    clean: float
-    """dω_e/dt."""
-    outlier: float
-    """dω_v/dt."""
-
-
-def gate_velocities(setting: TrainingSetting, numbers: Numbers | None = None) -> Velocities:
-    """Return iclab's (B): the speed of w at w = 0, exact for l → ∞ and the loss 1 − zF.
-
-    dω_v/dt = −(η/4) p_a (1−p_a) (κ_a ‖v*‖/V) S̄,  dω_e/dt = −(η/4) (1−p_a) (β/M1) S̄,  S̄ = (s − o)/2 = β² b²/2.
-    """
-    s, at = setting, numbers or start(setting)
-    clean = s.step_size / 4 * (1 - s.outlier_fraction) * s.relevant_norm**2 * at.contrast**2 / 2
-    pull = s.outlier_fraction * s.outlier_scale * s.outlier_norm / s.outlier
-    return Velocities(-clean * s.relevant_norm / s.relevant, -clean * pull)
-
-
-def gate_learnt_ratio(setting: TrainingSetting) -> float:
-    """Return the ratio of the two sides of iclab's (C), p_a κ_a² ‖v*‖² M1 / (V β²): far above 1, w learns in time."""
-    s = setting
-    strength = s.outlier_fraction * (s.outlier_scale * s.outlier_norm) ** 2
-    return strength * s.relevant / (s.outlier * s.relevant_norm**2)
-
-
-def steps_until(setting: TrainingSetting, output: float = 0.5) -> float:
-    """Return iclab's (E): the step at which E zF = f, with the gate frozen at w = 0 and the loss 1 − zF.
-
-    T = (M1−1) / (η β² (1−p_a) g) · log( 2f / ((1−p_a) g δ² β²) ), and 0 if it starts above f.
-    """
-    s = setting
-    clean = (1 - s.outlier_fraction) * s.gate_sum
-    wanted = 2 * output / (clean * (s.init_scale * s.relevant_norm) ** 2)
-    return max(0.0, (s.relevant - 1) / (s.step_size * s.relevant_norm**2 * clean) * math.log(wanted))
-
-
-def start(setting: TrainingSetting) -> Numbers:
+def start(setting: MambaSetting) -> Numbers:
     """Return the numbers before training, with w = 0."""
     return Numbers(setting.init_scale, setting.init_scale)
 
@@ -166,16 +68,16 @@ class Types(NamedTuple):
     """(4,)."""
 
 
-def token_types(setting: TrainingSetting, numbers: Numbers) -> Types:
+def token_types(setting: MambaSetting, numbers: Numbers) -> Types:
     """Return what an example does to z·h, by its pattern, whether it is an outlier, and its label times z."""
-    beta, m, pa = setting.relevant_norm, setting.relevant, setting.outlier_fraction
+    beta, m, pa = setting.relevant_norm, setting.relevant, setting.train_outlier_fraction
     b, c, clean_gate, outlier_gate = numbers
     score = {True: beta**2 * (b * b * (1 - 1 / m) + c * c / m), False: beta**2 * (c * c - b * b) / m}
     turn = {
         True: beta**2 * np.array([2 * b * (1 - 1 / m), 2 * c / m, 0, 0]),
         False: beta**2 * np.array([-2 * b / m, 2 * c / m, 0, 0]),
     }
-    strength = setting.outlier_scale * setting.outlier_norm
+    strength = setting.train_outlier_scale * setting.outlier_norm
     logit = {False: beta * clean_gate, True: beta * clean_gate + strength * outlier_gate}
     tilt = {False: np.array([0, 0, beta, 0]), True: np.array([0, 0, beta, strength])}
     types, moves = [], []
@@ -183,7 +85,7 @@ def token_types(setting: TrainingSetting, numbers: Numbers) -> Types:
     kinds += [(same, True, label, pa / 4) for same in (True, False) for label in (1.0, -1.0)]
     for same, outlier, label, p in kinds:
         vote, moved = label * score[same], label * turn[same]
-        if not setting.gated:
+        if setting.model == "linear":
             types.append([p, 1.0, vote])
             moves.append([np.zeros(4), moved])
             continue
@@ -191,30 +93,30 @@ def token_types(setting: TrainingSetting, numbers: Numbers) -> Types:
         slope = sigma * (1 - sigma) * tilt[outlier]
         types.append([p, 1 - sigma, sigma * vote])
         moves.append([-slope, sigma * moved + slope * vote])
-    if not setting.gated:
+    if setting.model == "linear":
         return Types(np.array(types), np.array(moves), 1.0, np.zeros(4))
     sigma = 1 / (1 + math.exp(-logit[False]))
     return Types(np.array(types), np.array(moves), 1 - sigma, -sigma * (1 - sigma) * tilt[False])
 
 
 def expected_loss(
-    setting: TrainingSetting, numbers: Numbers, loss: Literal["hinge", "linear"] = "hinge", points: int | None = None
+    setting: MambaSetting, numbers: Numbers, loss: Literal["hinge", "linear"] = "hinge", points: int | None = None
 ) -> tuple[float, Array]:
     """Return E max(0, 1 − zF), or E(1 − zF), and its derivatives by the four numbers, (4,)."""
     from iclab.theory import meanfield_kernels as kernels  # imported late, because numba takes long to import
 
     types, moves, scale, scale_moves = token_types(setting, numbers)
     low = high = 0.0
-    for _ in range(setting.context_length):
+    for _ in range(setting.train_length):
         low = min(low, float((types[:, 1] * low + types[:, 2]).min()))
         high = max(high, float((types[:, 1] * high + types[:, 2]).max()))
-    if not setting.gated:  # Hoeffding: a sum leaves this window with a probability below 1e-12
-        spread = float(np.ptp(types[:, 2])) * math.sqrt(setting.context_length * math.log(1e12) / 2)
-        low = max(low, setting.context_length * float(types[:, 0] @ types[:, 2]) - spread)
+    if setting.model == "linear":  # Hoeffding: a sum leaves this window with a probability below 1e-12
+        spread = float(np.ptp(types[:, 2])) * math.sqrt(setting.train_length * math.log(1e12) / 2)
+        low = max(low, setting.train_length * float(types[:, 0] @ types[:, 2]) - spread)
     if loss == "hinge":
         high = min(high, max(2.0 / scale, float(types[:, 2].max())) + float(np.abs(types[:, 2]).max()))
         high = max(high, -low)  # beyond, the loss is 0 or nearly
-    many = points or POINTS * (1 if setting.gated else WIDER)
+    many = points or POINTS * (1 if setting.model == "mamba" else WIDER)
     cell = (high - low) / (many - 7)
     before = math.ceil(-low / cell) + 3
     h = cell * (np.arange(many) - before)
@@ -223,7 +125,7 @@ def expected_loss(
     active = u[0] > 0 if loss == "hinge" else np.ones(many, dtype=bool)
     u[0] *= active
     u[1:] = -scale_moves[:, None] * h * active
-    u = kernels.evolve(types, moves, setting.context_length, u, np.empty_like(u), h[0], cell)
+    u = kernels.evolve(types, moves, setting.train_length, u, np.empty_like(u), h[0], cell)
     return float(u[0, before]), u[1:, before].copy()
 
 
@@ -250,15 +152,15 @@ class Curve:
         return float(t0 + (t1 - t0) * (math.log(level) - y0) / (y1 - y0))
 
 
-def paces(setting: TrainingSetting, free_gate: bool = True) -> Array:
+def paces(setting: MambaSetting, free_gate: bool = True) -> Array:
     """Return the pace of each number in (F), (4,)."""
     m = setting.relevant
-    gate = 1.0 if free_gate and setting.gated else 0.0
+    gate = 1.0 if free_gate and setting.model == "mamba" else 0.0
     return setting.step_size * np.array([0.5 / (m - 1), 0.5, gate / m, gate / setting.outlier])
 
 
 def predicted_curve(
-    setting: TrainingSetting,
+    setting: MambaSetting,
     steps: int,
     *,
     free_gate: bool = True,
@@ -280,6 +182,12 @@ def predicted_curve(
 
     if steps < 1:
         raise InputError(f"steps = {steps}: must be at least 1")
+    if not setting.graph.complete or np.ptp(setting.graph.weights[setting.graph.weights > 0]) > 1e-12:
+        raise InputError(
+            f"tasks = {len(setting.tasks)} pairs: the mean field needs every pair of patterns, equally often"
+        )
+    if not setting.outlier:
+        raise InputError("outlier = 0: the mean field needs at least 1 outlier pattern")
     pace = paces(setting, free_gate)
 
     def force(_: float, values: Array) -> Array:

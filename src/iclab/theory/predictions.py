@@ -4,22 +4,18 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import Any, Literal
-
-import numpy as np
+from typing import Any
 
 from iclab.theory.check import finite
 from iclab.theory.contexts import lacking
+from iclab.theory.laws import Model, gate_sum, mean_field_steps
 from iclab.theory.mamba_conditions import scale_needed, smallest_epsilon, steps_claimed
 from iclab.theory.outliers import all_outliers, linear_outlier_bound, mamba_outlier_bound
 from iclab.theory.setting import MambaSetting, Setting, TransformerSetting
 from iclab.theory.transformer_conditions import steps_claimed as transformer_steps
 
-HALF = 0.5
-"""The output E zF that counts as half trained: the expected hinge loss is then about 1/2."""
 LARGE_C = 2.0
 """The value taken for the constant C of S (6), of which S says only that it is large."""
-Model = Literal["mamba", "linear"]
 MODELS: tuple[Model, ...] = ("mamba", "linear")
 NAMES = {"mamba": "Mamba", "linear": "the linear Transformer"}
 
@@ -38,41 +34,6 @@ class Prediction:
     def as_data(self) -> dict[str, Any]:
         """Return it as plain data for JSON; numbers that are not finite become None."""
         return {name: finite(getattr(self, name)) for name in ("id", "words", "formula", "value", "remark")}
-
-
-def gate_sum(model: Model, length: int) -> float:
-    """Return g = Σ_{i≤l} G_i before training: ½ (1 − 2^−l) for Mamba with w = 0, l for the linear Transformer.
-
-    >>> gate_sum("mamba", 2), gate_sum("linear", 20)
-    (0.375, 20.0)
-    """
-    return (1 - 2.0**-length) / 2 if model == "mamba" else float(length)
-
-
-def mean_field_steps(s: MambaSetting, model: Model, output: float = HALF) -> float:
-    """Return the steps until E zF = f on training tasks, with the gate frozen at w = 0.
-
-    E zF = ½ (1 − p_a) g δ² β² Σ_jk A_jk (K_jj − K_jk), K = exp(2τL), τ = η β² (1 − p_a) g t / (2 M1). If the task graph
-    is complete, this is iclab's (E):
-
-        T = (M1 − 1) / (η β² (1 − p_a) g) · log( 2f / ((1 − p_a) g δ² β²) ).
-    """
-    clean, g = 1 - s.train_outlier_fraction, gate_sum(model, s.train_length)
-    wanted = 2 * output / (clean * g * (s.init_scale * s.relevant_norm) ** 2)
-    return 2 * s.relevant * _time_until(s, wanted) / (s.step_size * s.relevant_norm**2 * clean * g)
-
-
-def _time_until(s: MambaSetting, contrast: float) -> float:
-    """Return the τ at which Σ_jk A_jk (K_jj − K_jk) = tr(L exp(2τL)) / M1 reaches a value; 0 if it starts above it."""
-    if contrast <= 1:  # the trace of L is M1
-        return 0.0
-    modes = np.linalg.eigvalsh(s.graph.laplacian).clip(min=0.0)
-    low, high = 0.0, math.log(contrast) / 2  # enough: by Jensen's inequality the trace is at least M1 exp(2τ)
-    for _ in range(60):
-        middle = (low + high) / 2
-        reached = float((modes * np.exp(2 * middle * modes)).sum()) / s.relevant
-        low, high = (low, middle) if reached >= contrast else (middle, high)
-    return high
 
 
 def predictions(setting: Setting) -> list[Prediction]:

@@ -14,7 +14,6 @@ from iclab.papers.mamba.lem4 import PhaseOneLaws
 from iclab.papers.mamba.lemmas import LemmaSettings, combined, quotient, scaled
 from iclab.papers.mamba.phase_one import PhaseOneSettings
 from iclab.prompts import Stream
-from iclab.theory.meanfield import TrainingSetting, gate_velocities
 
 SEEDS = 4
 
@@ -37,14 +36,12 @@ def seeds(numbers, /, **columns):
 # The laws.
 
 
-def test_the_first_speeds_are_those_of_the_mean_field():
+def test_the_first_speeds_by_hand():
+    """(B) with η/4 = 0.005, κ_a‖v*‖/V = 3, β/M1 = 3/5 and S̄ = ½ δ²β² = 0.045."""
     own = LemmaSettings(context_length=40, outlier_fraction=0.45, relevant=5, outlier=2)
-    known = gate_velocities(
-        TrainingSetting(relevant=5, outlier=2, context_length=40, outlier_fraction=0.45, init_scale=0.1, step_size=0.02)
-    )
     outlier, clean = own.gate_moves(1e-6)
-    assert outlier / 1e-6 == pytest.approx(known.outlier, rel=1e-3)
-    assert clean / 1e-6 == pytest.approx(known.clean, rel=1e-3)
+    assert outlier / 1e-6 == pytest.approx(-0.005 * 0.45 * 0.55 * 3 * 0.045, rel=1e-3)
+    assert clean / 1e-6 == pytest.approx(-0.005 * 0.55 * 0.6 * 0.045, rel=1e-3)
 
 
 @pytest.mark.parametrize("length", [2, 5])

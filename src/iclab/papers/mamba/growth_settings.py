@@ -14,7 +14,7 @@ from iclab.prompts.tasks import AllPairs, Ring, TaskSet
 from iclab.study.claims import BySeed
 from iclab.study.rows import lost, values
 from iclab.study.settings import Chosen
-from iclab.theory.predictions import mean_field_steps
+from iclab.theory.laws import clean_weight, mean_field_steps
 
 Sweep = Literal["batch", "relevant", "irrelevant", "clean", "norm"]
 FIELDS: dict[Sweep, str] = {
@@ -84,7 +84,7 @@ class GrowthSettings(LemmaSettings):
 
     def output(self, step: float) -> float:
         """Return E zF = (1 − p_a) g S̄ of the mean field."""
-        return (1 - self.outlier_fraction) * (1 - 2.0**-self.context_length) / 2 * self.contrast(step)
+        return clean_weight(self.theory) * self.contrast(step)
 
 
 def of(rows: Sequence[Row], sweep: str, value: Any) -> list[Row]:

@@ -14,7 +14,8 @@ from iclab.papers.mamba.settings import MambaPaper
 from iclab.prompts import Prompts
 from iclab.study.settings import Chosen
 from iclab.theory.graph import TaskGraph
-from iclab.theory.meanfield import TrainingSetting, graph_time
+from iclab.theory.laws import graph_time
+from iclab.theory.setting import MambaSetting
 
 Which = tuple[int, str]
 """M1, and the name of a set of training tasks."""
@@ -143,10 +144,11 @@ class KernelSettings(MambaPaper):
 
     def predicted_time(self, which: Which, step: int) -> float:
         """Return τ of (A) after some steps of the slow training: nothing in it is fitted."""
-        setting = TrainingSetting(
+        setting = MambaSetting(
             relevant=which[0],
-            context_length=self.context_length,
-            outlier_fraction=self.train_outlier_fraction,
+            tasks=self.of(which).train_prompts(0.0).tasks.pairs(which[0]),
+            train_length=self.context_length,
+            train_outlier_fraction=self.train_outlier_fraction,
             relevant_norm=self.pattern_norm,
             step_size=self.slow_step_size,
         )

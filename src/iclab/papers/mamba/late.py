@@ -21,7 +21,7 @@ from iclab.study.claims import BySeed
 from iclab.study.experiment import Condition, in_groups
 from iclab.study.rows import lost, values
 from iclab.study.settings import Chosen
-from iclab.theory.meanfield import Curve, TrainingSetting, predicted_curve
+from iclab.theory.meanfield import Curve, predicted_curve
 
 Multiples = Annotated[tuple[Annotated[int, Field(ge=1)], ...], Field(min_length=1)]
 
@@ -47,18 +47,7 @@ class LateSettings(LemmaSettings):
 
     def mean_field(self, times: float, points: int = 24) -> Curve:
         """Return the mean field (F) up to a multiple of T_M."""
-        setting = TrainingSetting(
-            relevant=self.relevant,
-            outlier=self.outlier,
-            context_length=self.context_length,
-            outlier_fraction=self.outlier_fraction,
-            relevant_norm=self.pattern_norm,
-            outlier_norm=self.outlier_norm,
-            outlier_scale=self.outlier_scale,
-            init_scale=self.init_scale,
-            step_size=self.step_size,
-        )
-        return predicted_curve(setting, round(self.trained_after(times)), points=points)
+        return predicted_curve(self.theory, round(self.trained_after(times)), points=points)
 
 
 def at_multiples(

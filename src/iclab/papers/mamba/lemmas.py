@@ -8,7 +8,6 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Annotated, Any, Literal, Self
 
-import numpy as np
 from pydantic import Field
 
 from iclab.engines import Recipe, Training, geometric
@@ -20,7 +19,7 @@ from iclab.study.charts import Panel, Series
 from iclab.study.claims import BySeed, Point
 from iclab.study.rows import lost, values
 from iclab.study.settings import Chosen, Disclosed, Settings
-from iclab.theory.predictions import mean_field_steps
+from iclab.theory.laws import contrast, gate_velocities, graph_time, mean_field_steps
 from iclab.theory.setting import MambaSetting
 
 Fraction = Annotated[float, Field(ge=0, lt=1)]
@@ -131,32 +130,21 @@ class LemmaSettings(Settings):
         return times * 2 * mean_field_steps(self.theory, "mamba")
 
     def graph_time(self, step: float) -> float:
-        """Return τ of (A) after so many steps, with the gate at 1/2: η β² (1 − p_a) g t / (2 M1)."""
-        g = (1 - 2.0**-self.context_length) / 2
-        return self.step_size * self.pattern_norm**2 * (1 - self.outlier_fraction) * g * step / (2 * self.relevant)
+        """Return τ of (A) after so many steps, with the gate at 1/2."""
+        return graph_time(self.theory, step)
 
     def contrast(self, step: float) -> float:
-        """Return S̄ = ½ δ²β² (K_jj − K_jk) averaged over training tasks, K = exp(2τL)."""
-        graph = self.theory.graph
-        kernel = graph.kernel(self.graph_time(step))
-        apart = float((graph.weights * (kernel.diagonal()[:, None] - kernel)).sum())
-        return 0.5 * (self.init_scale * self.pattern_norm) ** 2 * apart
+        """Return S̄ after so many steps of (A)."""
+        return contrast(self.theory, self.graph_time(step))
 
     def gate_moves(self, step: float, *, held: bool = False) -> tuple[float, float]:
-        """Return wᵀv̂ and wᵀe after so many steps from w = 0 by (B), with W_B and W_C growing by (A) or held.
-
-        d(wᵀv̂)/dt = −η c p_a (1 − p_a) (κ_a‖v*‖/V) S̄ and d(wᵀe)/dt = −η c (1 − p_a) (β/M1) S̄, where
-        c = ½ Σ_{m<l} m 2^−(m+2) tends to 1/4 for long prompts.
-        """
-        m = np.arange(self.context_length)
-        c = 0.5 * float((m * 2.0 ** -(m + 2)).sum())
+        """Return wᵀv̂ and wᵀe after so many steps from w = 0 by (B), with W_B and W_C growing by (A) or held."""
         if held:
             driven = step * self.contrast(0)
         else:  # Simpson's rule: S̄ is smooth
             driven = step * (self.contrast(0) + 4 * self.contrast(step / 2) + self.contrast(step)) / 6
-        pull = -self.step_size * c * (1 - self.outlier_fraction) * driven
-        outlier = pull * self.outlier_fraction * self.strength / max(self.outlier, 1)
-        return outlier, pull * self.pattern_norm / self.relevant
+        clean, outlier = gate_velocities(self.theory, driven)
+        return outlier, clean
 
 
 def gate_entry(rows: Sequence[Row], kind: str, **where: Any) -> BySeed:

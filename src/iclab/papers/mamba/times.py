@@ -24,7 +24,7 @@ from iclab.study.experiment import Condition, in_groups
 from iclab.study.fits import hitting_times
 from iclab.study.predicting import setting_of
 from iclab.study.settings import Chosen, Disclosed, Settings
-from iclab.theory.predictions import mean_field_steps
+from iclab.theory.laws import mean_field_steps
 from iclab.theory.setting import MambaSetting
 
 HALF, LATE = 0.5, 0.1
