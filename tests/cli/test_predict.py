@@ -141,6 +141,23 @@ def test_bad_arguments_get_one_line(cli, words, said):
     assert said in cli("predict", *words.split()).complaint
 
 
+@pytest.mark.parametrize(
+    ("make", "said"),
+    [
+        (
+            lambda: iclab.predict("mamba", iclab.Prompts(outliers={"fraction": 1.0})),
+            "train_outlier_fraction = 1.0: must",
+        ),
+        (lambda: iclab.predict("mamba", epsilon=1.0), "epsilon = 1.0: must be above 0 and below 1"),
+    ],
+)
+def test_bad_arguments_get_one_line_in_python(make, said):
+    with pytest.raises(iclab.InputError) as caught:
+        make()
+    assert said in str(caught.value)
+    assert "\n" not in str(caught.value)
+
+
 def test_in_python_too():
     with pytest.raises(iclab.InputError, match="statement = 'M-thm9': must be one of"):
         iclab.predict("mamba").missed("M-thm9")

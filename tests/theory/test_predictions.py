@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 from scipy.linalg import expm
 
+from iclab.theory.conditions import conditions
 from iclab.theory.laws import gate_sum, mean_field_steps
 from iclab.theory.predictions import predictions
 from iclab.theory.setting import MambaSetting, TransformerSetting, ring
@@ -156,3 +157,32 @@ def test_softmax_attention():
     room = 1 - math.sqrt(36 * math.log(76_800) / 100_000)
     assert values(wide)["S.steps"] == pytest.approx(math.sqrt(30 / room) / 0.75)
     assert "1/C" in remarks(replace(wide, relevant_fraction=0.4))["S.steps"]
+
+
+def test_limits_of_the_fraction_of_outliers():
+    few, many = (values(replace(M, train_outlier_fraction=p)) for p in (0.0, 1 - 1e-9))
+    assert few["steps.claimed"] == pytest.approx(6 / 9)
+    assert few["steps.mean-field"] == pytest.approx(5 / 4.5 * math.log(1 / 0.18), rel=1e-5)
+    assert few["tolerated.mamba"] == 0  # nothing was learnt about outliers
+    assert many["steps.claimed"] > 1e8
+    assert many["tolerated.mamba"] == pytest.approx(1)
+    floors = [values(replace(M, test_outlier_fraction=a))["floor.flip"] for a in (0.0, 0.3, 0.6, 0.9, 1.0)]
+    assert floors == sorted(floors)
+    assert (floors[0], floors[-1]) == (0, 1)
+
+
+def test_the_linear_model_needs_ever_longer_prompts_towards_one_half():
+    linear = replace(M, model="linear")
+    needed = []
+    for alpha in (0.1, 0.3, 0.4, 0.45, 0.499):
+        (check,) = [c for c in conditions(replace(linear, test_outlier_fraction=alpha)) if c.id == "M-thm4 (d)"]
+        needed.append(check.right)
+    assert needed == sorted(needed)
+    assert needed[-1] == pytest.approx(needed[1] * (0.499 / 0.3) * (0.2 / 0.001) ** 2, rel=1e-6)
+    for alpha, inside in ((0.499, "inside"), (0.5, "outside")):
+        assert inside in remarks(replace(linear, test_outlier_fraction=alpha))["tolerated.linear"]
+
+
+def test_more_tasks_up_to_the_complete_graph_leave_fewer_that_fail():
+    failing = [values(replace(M, tasks=ring(6, steps)))["tasks.failing"] for steps in (1, 2, 3)]
+    assert failing == [12, 6, 0]

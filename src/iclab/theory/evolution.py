@@ -232,6 +232,7 @@ def _states(
     error = np.clip(error, 0.0, 1.0)
     (high_error, high_hinge), (low_error, low_hinge) = found[:, kernels.DOWN].T, found[:, kernels.UP].T
     low_error, high_error = (np.clip(part, 0.0, 1.0) for part in (low_error, high_error))
+    low_error, low_hinge = np.minimum(low_error, high_error), np.minimum(low_hinge, high_hinge)  # rounding errors
     if bracket:  # the cubic rule may leave them by a little
         error, hinge = np.clip(error, low_error, high_error), np.clip(hinge, low_hinge, high_hinge)
     return Rates(error, low_error, high_error, hinge, low_hinge, high_hinge)
