@@ -22,7 +22,7 @@ def conditions(setting: Setting) -> list[Check]:
 
     Example:
         >>> from iclab.theory.setting import MambaSetting
-        >>> {check.id: check for check in conditions(MambaSetting())}["M-thm2 (b) restored"].holds
+        >>> {check.id: check for check in conditions(MambaSetting(test_outlier_scale=6.0))}["M-thm2 (b) restored"].holds
         False
     """
     if isinstance(setting, MambaSetting):
