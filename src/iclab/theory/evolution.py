@@ -27,7 +27,6 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from iclab.config import InputError
-from iclab.theory import sums
 
 Array = NDArray[np.float64]
 Placement = Literal["random", "farthest", "closest"]
@@ -255,6 +254,8 @@ def _sums(
     frequencies: int,
 ) -> Rates:
     """Do it by Fourier series, for models whose state is a sum; the order of examples does not matter."""
+    from iclab.theory import sums  # imported late, because numba takes long to import
+
     packed = [part.packed(lead)[:, ::2].copy() for part in (clean, outlier)]  # probability and inflow
     spreads = np.broadcast_to(spreads, (*lead, spreads.shape[-1])).reshape(len(scales), -1)
     count, rows = -1 if context.count is None else context.count, []
