@@ -3,22 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Annotated, Any, Literal
+from typing import Any
 
-from pydantic import Field
-
-from iclab.papers.mamba.late import LateSettings, Multiples
-from iclab.papers.mamba.lemmas import Values, draw_means, mean_of, points_of, quotient, scaled
-from iclab.papers.mamba.settings import RESTORED
+from iclab.papers.mamba import cor1_noise
+from iclab.papers.mamba.cor1_settings import AttentionSettings, Pairs
+from iclab.papers.mamba.late import Multiples
+from iclab.papers.mamba.lemmas import draw_means, mean_of, points_of, quotient, scaled
 from iclab.probes import Row
-from iclab.prompts import Prompts
-from iclab.prompts.tasks import AllPairs, Listed, Ring, TaskSet
 from iclab.study.charts import DASHED, Axis, Figure, Panel, Series, reference
 from iclab.study.claims import BySeed, Claim, every_above, every_below, every_within, judged
 from iclab.study.experiment import Condition, Experiment, in_groups
 from iclab.study.fits import exponent_point
 from iclab.study.rows import lost, values
-from iclab.study.settings import Chosen
 
 SMALL = 0.1
 """(16): "a small order", read as a tenth of the attention on the query's pattern."""
@@ -27,25 +23,6 @@ NEAR = 0.15
 SHARE = reference("(A) after long training: −1/(M1 − 1)", dash=())
 HALF = "all tasks, w = 0"
 """The twin of a training, whose gate starts at 1/2 for every example, as (A) assumes."""
-Pairs = Literal["met", "never met"]
-
-
-class AttentionSettings(LateSettings):
-    """Trainings over M1 with all tasks, and one whose tasks form a ring."""
-
-    multiples: Annotated[Multiples, Chosen("kept steps in units of T_M", grid=True)] = (1, 2, 4)
-    test_fractions: Annotated[Values, Chosen("α of the test prompts", grid=True)] = (0.0, 0.3, 0.6)
-    test_scale: Annotated[float, Field(gt=0), Chosen("κ_a' = κ_a/L for the weakest of the paper's mixtures")] = RESTORED
-    ring: Annotated[TaskSet, Chosen("a task graph that meets Condition 1 and is not complete")] = Ring(steps=1)
-
-    def tested(self, pairs: Pairs, alpha: float) -> Prompts:
-        """Return test prompts over tasks whose patterns met in training, or are two tasks apart and never met."""
-        distances = self.theory.graph.distances
-        wanted = 1 if pairs == "met" else 2
-        chosen = [(a, b) for a, b in AllPairs().pairs(self.relevant) if distances[a, b] == wanted]
-        more: dict[str, Any] = {"fraction": alpha, "scale": self.test_scale, "patterns": "paper"} if alpha else {}
-        prompts = self.prompts(**({"fraction": 0.0} | more))
-        return prompts.replace(tasks=AllPairs() if self.theory.graph.complete else Listed(listed=tuple(chosen)))
 
 
 class TrainedAttention(Experiment[AttentionSettings]):
@@ -61,7 +38,8 @@ class TrainedAttention(Experiment[AttentionSettings]):
         "A: both sums over the examples of a test prompt at T_M against M1, all training tasks, no outliers. B: their "
         "ratio; with (A), whose gate starts at 1/2, it is −1/(M1 − 1): the others count against their own label, which "
         "helps. C: training tasks in a ring; for patterns that share a neighbour but no task the ratio is positive and "
-        "not small."
+        "not small. D, E: the ratio task by task, against the batch and against the share of clean examples; its mean "
+        "stays and its spread over tasks is noise."
     )
     caption = "mean ± half of the 95 % interval over seeds"
     theorems = ("M-cor1",)
@@ -76,6 +54,7 @@ class TrainedAttention(Experiment[AttentionSettings]):
             prompts = own.tested(pairs, alpha)
             for times in multiples:
                 where = {"tasks": tasks, "relevant": own.relevant, "pairs": pairs, "alpha": alpha, "times": times}
+                where["value"] = None
                 more: dict[str, Any] = {"probe": "attention", "prompts": prompts, "count": settings.test_prompts}
                 at = own.step(times, max(multiples))
                 found.extend(in_groups(settings, where, training, at=at, **more))
@@ -88,7 +67,7 @@ class TrainedAttention(Experiment[AttentionSettings]):
         for pairs in ("met", "never met"):
             for alpha in settings.test_fractions:
                 add(ring, str(settings.ring), pairs, alpha, settings.multiples)
-        return found
+        return found + cor1_noise.conditions(settings)
 
     def claims(self, settings: AttentionSettings) -> list[Claim]:
         """Claim both halves of (16)."""
@@ -141,6 +120,7 @@ class TrainedAttention(Experiment[AttentionSettings]):
                 f"{settings.test_scale:g}",
                 judged(lambda rows: points_of(_steady(rows, settings), n), every_within, 1 - SMALL, 1 + SMALL),
             ),
+            *cor1_noise.claims(settings),
         ]
 
     def table(self, rows: list[Row], settings: AttentionSettings) -> list[dict[str, Any]]:
@@ -153,11 +133,12 @@ class TrainedAttention(Experiment[AttentionSettings]):
                 "others / query's pattern": mean_of(_ratio(rows, **columns)),
             }
             for where, columns in _settings(settings)
-        ]
+        ] + cor1_noise.lines(rows, settings)
 
     def chart(self, rows: list[Row], settings: AttentionSettings) -> Figure:
-        """Draw both sums over M1, their ratio, and the ring."""
-        return Figure([_a(rows, settings), _b(rows, settings), _c(rows, settings)], columns=3, width=250)
+        """Draw both sums over M1, their ratio, the ring, and how tasks differ."""
+        panels = [_a(rows, settings), _b(rows, settings), _c(rows, settings)]
+        return Figure([*panels, *cor1_noise.panels(rows, settings)], columns=3, width=250)
 
 
 def _settings(settings: AttentionSettings) -> Iterator[tuple[str, dict[str, Any]]]:

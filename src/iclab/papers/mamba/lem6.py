@@ -36,7 +36,7 @@ class ReachSettings(LateSettings):
     lengths: Annotated[Counts, Chosen("l: a factor of 64", grid=True)] = (10, 20, 40, 80, 160, 320, 640)
     after: Annotated[
         tuple[Annotated[int, Field(ge=1)], ...], Chosen("kept steps in units of T_M, besides 0 and t_1", grid=True)
-    ] = (1, 4)
+    ] = (1, 4, 16)
 
     def quick(self) -> ReachSettings:
         """Return the quick edition: shorter prompts, shorter trainings."""

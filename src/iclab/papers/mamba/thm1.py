@@ -6,12 +6,14 @@ from functools import partial
 from typing import Any
 
 from iclab.papers.mamba import thm1_conditions as parts
+from iclab.papers.mamba import thm1_limits as limits
 from iclab.papers.mamba.thm1_chart import condition_panels
 from iclab.papers.mamba.thm1_settings import FIXED, SWEEPS, TWINS, Theorem1Settings
 from iclab.papers.mamba.times import HALF, LATE, Sweep, last
 from iclab.papers.mamba.times_chart import fitted, level_series, mean, other_line, sweep_line, sweep_panel
+from iclab.papers.mamba.times_field import hitting_times, training_panel
 from iclab.probes import Row
-from iclab.study.charts import Figure, name_of
+from iclab.study.charts import FAINT, PALETTE, Figure, Panel, Series, name_of
 from iclab.study.claims import BySeed, Claim
 from iclab.study.experiment import Condition, Experiment
 from iclab.study.fits import PowerLaw, exponent_claim
@@ -31,9 +33,10 @@ class TrainingTime(Experiment[Theorem1Settings]):
     )
     reading = (
         "A to F: steps until the expected hinge loss on fresh prompts is below 0.5 and 0.1, with 95 % intervals over "
-        "seeds. Dashed: the slope that (9) claims. Grey: iclab's mean field (E) for a frozen gate, which has no free "
-        "constant; hollow grey points are trainings with a frozen gate, if they were run. A free gate learns to skip "
-        "outliers, which saves steps. G to I: what conditions (i), (ii) and (iii) need at the end of training."
+        "seeds. Dashed: the slope that (9) claims. Grey: iclab's mean field (E) for a frozen gate; hollow grey points "
+        "are trainings with a frozen gate, if they were run. Black: the mean field (F) with a free gate, which learns "
+        "to skip outliers and saves steps. Neither has a free constant. G: one training of the sweep of η. H to J: "
+        "what conditions (i), (ii) and (iii) need at the end of training. K, L: the upper bounds of (ii) and (iii)."
     )
     caption = "exponents of T: mean over seeds and 95 % interval, fitted seed by seed"
     theorems = ("M-lem3", "M-thm3")
@@ -43,7 +46,7 @@ class TrainingTime(Experiment[Theorem1Settings]):
         """Return the loss after every kept step of every sweep, and the end of training under each condition."""
         sweeps = [*SWEEPS.values(), *((*FIXED.values(), *TWINS.values()) if settings.more else ())]
         found = [condition for s in sweeps for condition in s.conditions(settings, settings.values(s))]
-        return found + parts.conditions(settings)
+        return found + parts.conditions(settings) + limits.conditions(settings)
 
     def claims(self, settings: Theorem1Settings) -> list[Claim]:
         """Return one claim per exponent and level, those about the conditions, and iclab's about δ."""
@@ -63,7 +66,7 @@ class TrainingTime(Experiment[Theorem1Settings]):
                         where=f"{sweep.symbol}, T to loss {level:g}{held}",
                     )
                 )
-        return [*found, *_about_scale(settings), *parts.claims(settings)]
+        return [*found, *_about_scale(settings), *parts.claims(settings), *limits.claims(settings)]
 
     def table(self, rows: list[Row], settings: Theorem1Settings) -> list[dict[str, Any]]:
         """Return one line per sweep, then what the conditions need."""
@@ -89,16 +92,26 @@ class TrainingTime(Experiment[Theorem1Settings]):
             lines.append(other_line(f"κ_a* against {symbol}: exponent", claimed.replace("-", "−"), fit, field))
         for most, needed in parts.needed_length(rows).items():
             lines.append(other_line(f"l* at M1 = {most:g}", "≲ log M1", _lengths(needed)))
-        return lines
+        return lines + limits.lines(rows, settings)
 
     def chart(self, rows: list[Row], settings: Theorem1Settings) -> Figure:
-        """Draw six sweeps, T against x, and three conditions."""
-        looks = level_series(name_of("mamba"))
-        panels = [
-            sweep_panel(rows, settings, s, settings.values(s), looks, TWINS[name] if settings.more else None)
-            for name, s in SWEEPS.items()
-        ]
-        return Figure([*panels, *condition_panels(rows, settings)], columns=3)
+        """Draw six sweeps, T against x, one training over time, and the conditions."""
+        looks, panels = level_series(name_of("mamba")), []
+        for name, sweep in SWEEPS.items():
+            values = settings.values(sweep)
+            fields = [hitting_times(sweep, settings, values, level) for level in looks] if rows else []
+            twin = TWINS[name] if settings.more else None
+            panels.append(sweep_panel(rows, settings, sweep, values, looks, twin, fields))
+        return Figure([*panels, _a_training(rows, settings), *condition_panels(rows, settings)], columns=3)
+
+
+def _a_training(rows: list[Row], settings: Theorem1Settings) -> Panel:
+    """Draw the loss over time at the usual settings: a point of the sweep of η."""
+    x = settings.step_sizes["mamba"]
+    shown = {Series("Mamba: loss", PALETTE[0]): (SWEEPS["eta"], x)}
+    if settings.more:
+        shown[Series("Mamba, gate frozen: loss", FAINT, hollow=True)] = (TWINS["eta"], x)
+    return training_panel(f"G  a training, η = {x:g}", rows, settings, shown)
 
 
 def _lengths(needed: BySeed) -> str:

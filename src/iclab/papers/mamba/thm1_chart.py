@@ -1,10 +1,11 @@
-"""Panels of M-thm1 that show what conditions (i), (ii) and (iii) need."""
+"""Panels of M-thm1 that show what conditions (i), (ii) and (iii) need, and where their upper bounds are."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 
 from iclab.papers.mamba import thm1_conditions as parts
+from iclab.papers.mamba import thm1_limits as limits
 from iclab.papers.mamba.thm1_settings import Theorem1Settings
 from iclab.papers.mamba.times import LATE, last
 from iclab.papers.mamba.times_chart import log_axis, mean, measured
@@ -14,20 +15,26 @@ from iclab.study.claims import BySeed
 
 LOSS = Series("loss after training", PALETTE[0])
 ROOT = reference("B^−½", DOTTED)
+STRONG = {
+    limits.FIXED: Series("strong outliers: the same η", PALETTE[1]),
+    limits.SCALED: Series("η κ_a² ≤ 10", PALETTE[4], mark="diamond"),
+    limits.START: Series("η κ_a² ≤ 10 and w⁽⁰⁾ = 0", PALETTE[2], mark="triangle-up"),
+}
 LEAST = 1e-4
 """Smaller losses are drawn here."""
 
 
 def condition_panels(rows: Sequence[Row], settings: Theorem1Settings) -> list[Panel]:
     """Return a panel per condition."""
-    return [_batches(rows, settings), _strengths(rows, settings), _lengths(rows, settings)]
+    needed = [_batches(rows, settings), _strengths(rows, settings), _lengths(rows, settings)]
+    return [*needed, _strong(rows, settings), _long(rows, settings)]
 
 
 def _batches(rows: Sequence[Row], settings: Theorem1Settings) -> Panel:
     losses = last(rows, "hinge", "batch")
     batches = [float(b) for b in settings.batch_values]
     panel = Panel(
-        f"G  (i), η = {settings.batch_step:g}",
+        f"H  (i), η = {settings.batch_step:g}",
         x=log_axis("batch B", batches),
         y=Axis("loss after about 4 T", domain=(LEAST, 10), scale="log"),
         height=200,
@@ -43,7 +50,7 @@ def _batches(rows: Sequence[Row], settings: Theorem1Settings) -> Panel:
 def _strengths(rows: Sequence[Row], settings: Theorem1Settings) -> Panel:
     base = {"outlier": settings.outlier, "norm": settings.pattern_norm, "relevant": settings.relevant}
     panel = Panel(
-        "H  (ii): strength needed",
+        "I  (ii): strength needed",
         x=log_axis("V, β or M1, over its usual value", [0.25, 0.5, 1, 2, 4]),
         y=log_axis("κ_a* (gate ratio 1/2)", settings.strengths),
         height=200,
@@ -70,7 +77,7 @@ def _lengths(rows: Sequence[Row], settings: Theorem1Settings) -> Panel:
     clean = settings.clean
     places = [clean * length for length in settings.short_lengths]
     panel = Panel(
-        "I  (iii): length needed",
+        "J  (iii): length needed",
         x=log_axis("clean examples l_tr (1 − p_a)", places, decades=True),
         y=Axis("loss after about 4 T", domain=(LEAST, 2), scale="log"),
         height=200,
@@ -82,6 +89,40 @@ def _lengths(rows: Sequence[Row], settings: Theorem1Settings) -> Panel:
         losses = last(mine, "hinge", "short")
         xs = [clean * length for length in losses]
         panel.curve(Series(f"M1 = {count:g}", colour), xs, [_drawn(by_seed) for by_seed in losses.values()], band=False)
+    return panel
+
+
+def _strong(rows: Sequence[Row], settings: Theorem1Settings) -> Panel:
+    """Draw the loss after training against κ_a."""
+    values = [x for strengths in limits.strong_values(settings).values() for x in strengths]
+    panel = Panel(
+        "K  (ii): strong outliers",
+        x=log_axis("κ_a", values),
+        y=Axis("loss after 2 × (E) steps", domain=(1e-3, 10), scale="log"),
+        height=200,
+    )
+    panel.rule(y=LATE, dash=DOTTED)
+    for part, look in STRONG.items():
+        losses = last(rows, "hinge", part)
+        panel.curve(look, list(losses), [_drawn(by_seed) for by_seed in losses.values()], band=part == limits.FIXED)
+    return panel
+
+
+def _long(rows: Sequence[Row], settings: Theorem1Settings) -> Panel:
+    """Draw the loss after training against l_tr, for weak outliers."""
+    panel = Panel(
+        "L  (iii): long prompts",
+        x=log_axis("length l_tr", settings.long_lengths),
+        y=Axis("loss after about 4 T", domain=(LEAST, 2), scale="log"),
+        height=200,
+    )
+    panel.rule(y=LATE, dash=DOTTED)
+    for product, colour, mark in zip(
+        settings.weak_products, PALETTE[1:], ("circle", "triangle-up", "diamond"), strict=False
+    ):
+        losses = limits.long_losses(rows, product)
+        look = Series(f"κ_a ‖v*‖ = {product:g}", colour, mark=mark, size=45.0)
+        panel.curve(look, list(losses), [_drawn(by_seed) for by_seed in losses.values()], band=False)
     return panel
 
 

@@ -63,6 +63,25 @@ class Theorem1Settings(TimesSettings):
         Counts, Chosen("M1 of condition1: training tasks are one step round a ring, the paper's example", grid=True)
     ] = (6, 8, 12)
 
+    strong: Annotated[
+        Values, Chosen("κ_a of (ii)'s upper bound, which is 210 at ε = 0.1, with the η of the conditions", grid=True)
+    ] = (2.0, 5.0, 10.0, 20.0, 50.0, 100.0, 200.0)
+    strong_scaled: Annotated[
+        Values, Chosen("κ_a with η κ_a² bounded, so that a step along an outlier is small", grid=True)
+    ] = (10.0, 20.0, 50.0)
+    strong_start: Annotated[Values, Chosen("κ_a with such steps from w⁽⁰⁾ = 0", grid=True)] = (10.0, 20.0, 50.0, 200.0)
+    strong_length: Annotated[int, Field(ge=1), Chosen("l_tr of the same; small steps take long")] = 20
+    weak_products: Annotated[
+        Values, Chosen("κ_a ‖v*‖ of (iii)'s upper bound, which is low for weak outliers: 5 to 13 examples", grid=True)
+    ] = (0.5, 1.0, 2.0)
+    long_lengths: Annotated[Counts, Field(min_length=2), Chosen("l_tr far above it", grid=True)] = (
+        40,
+        80,
+        160,
+        320,
+        640,
+    )
+
     def quick(self) -> Self:
         """Return the quick edition: five values per exponent, no further sweeps, fewer values of the conditions."""
         return (
@@ -79,6 +98,11 @@ class Theorem1Settings(TimesSettings):
                 strength_relevant=_some(self.strength_relevant, (4, 8, 16)),
                 short_lengths=_some(self.short_lengths, (1, 2, 3, 5, 8, 20)),
                 short_relevant=_some(self.short_relevant, (4, 16)),
+                strong=_some(self.strong, (2.0, 10.0, 50.0, 200.0)),
+                strong_scaled=_some(self.strong_scaled, (10.0, 50.0)),
+                strong_start=_some(self.strong_start, (10.0, 50.0)),
+                weak_products=_some(self.weak_products, (0.5, 2.0)),
+                long_lengths=_some(self.long_lengths, (40, 160, 640), fewest=2),
                 more=False,
             )
         )
@@ -94,8 +118,9 @@ class Theorem1Settings(TimesSettings):
         return self.replace(step_sizes=self.step_sizes | {"mamba": self.end_step})
 
 
-def _some(values: tuple[float, ...], wanted: tuple[float, ...]) -> tuple[float, ...]:
-    return tuple(x for x in values if x in wanted) or values
+def _some(values: tuple[float, ...], wanted: tuple[float, ...], fewest: int = 1) -> tuple[float, ...]:
+    found = tuple(x for x in values if x in wanted)
+    return found if len(found) >= fewest else values
 
 
 def _eta(s: TimesSettings, x: float) -> TimesSettings:

@@ -6,6 +6,7 @@ from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any
 
+from iclab.papers.mamba import thm3_batch
 from iclab.papers.mamba.thm3_settings import FIXED, LINEAR, MAMBA, OTHERS, Theorem3Settings
 from iclab.papers.mamba.times import HALF, TimesSettings, last, mean_points, ratio
 from iclab.papers.mamba.times_chart import (
@@ -20,6 +21,7 @@ from iclab.papers.mamba.times_chart import (
     sweep_line,
     sweep_panel,
 )
+from iclab.papers.mamba.times_field import training_panel
 from iclab.probes import Row
 from iclab.prompts.tasks import AllPairs
 from iclab.study.charts import Axis, Figure, Panel, Series, colour_of, name_of, series_of
@@ -46,14 +48,15 @@ class LinearTime(Experiment[Theorem3Settings]):
     title = "How many steps the linear Transformer's training takes, against Mamba's"
     paper = (
         f"{LAW} steps bring the linear Transformer's expected loss below ε (14). Mamba needs T_M = Θ(l_tr) T_T steps. "
-        "There is no lower bound on κ_a for the linear Transformer (Remark 4)."
+        "There is no lower bound on κ_a for the linear Transformer, and it needs smaller batches (Remark 4)."
     )
     reading = (
         "A: η T to an expected hinge loss of 0.5 on fresh prompts against the length of prompts. The models need "
         "different η; T is proportional to 1/η (M-thm1.steps.eta), so η T is compared. B: the ratio of both, seed by "
         "seed. C to E: the linear model alone. Dashed: the claimed slope. Grey: iclab's mean field (E), without a free "
         "constant. F: loss of the linear model after training, and the gates of Mamba's outliers as a share of those "
-        "of clean examples, against the strength of outliers."
+        "of clean examples, against the strength of outliers. G: the least batch with which a loss of 0.1 is reached. "
+        "H: the loss over time, with the mean field (F) of the same trainings, which has no free constant."
     )
     caption = "exponents of T: mean over seeds and 95 % interval, fitted seed by seed"
     theorems = ("M-thm1",)
@@ -74,7 +77,7 @@ class LinearTime(Experiment[Theorem3Settings]):
                 columns = {"part": part, "model": training.model.label, "x": strength, "by": 0.0}
                 test = own.prompts(AllPairs())
                 found += in_groups(settings, columns, training, probe=probe, prompts=test, count=count)
-        return found
+        return found + thm3_batch.conditions(settings)
 
     def claims(self, settings: Theorem3Settings) -> list[Claim]:
         """Return the exponents of (14), those of the ratio and its constant, and what Remark 4 says of κ_a."""
@@ -112,7 +115,7 @@ class LinearTime(Experiment[Theorem3Settings]):
                 ours=True,
             )
         )
-        return [*claims, *_strength_claims(settings)]
+        return [*claims, *_strength_claims(settings), *thm3_batch.claims(settings)]
 
     def table(self, rows: list[Row], settings: Theorem3Settings) -> list[dict[str, Any]]:
         """Return one line per sweep, the ratio, and the ends of training by κ_a."""
@@ -131,13 +134,15 @@ class LinearTime(Experiment[Theorem3Settings]):
         for x in sorted({*losses, *gates}):
             texts = ["–" if v is None else f"{v:.3f}" for v in (mean(losses.get(x, {})), mean(gates.get(x, {})))]
             lines.append(other_line(f"κ_a = {x:g}: linear's loss; Mamba's gate ratio", "–", "; ".join(texts)))
-        return lines
+        return lines + thm3_batch.lines(rows, settings)
 
     def chart(self, rows: list[Row], settings: Theorem3Settings) -> Figure:
-        """Draw both models against l, their ratio, the linear model's other sweeps, and the strength of outliers."""
+        """Draw both models against l, their ratio, linear's other sweeps, strengths, batches, and losses over time."""
         look = {HALF: level_series(name_of("linear"), colour_of("linear"))[HALF]}
         others = [sweep_panel(rows, settings, s, settings.values(s), look) for s in OTHERS.values()]
-        return Figure([_lengths(rows, settings), _ratios(rows, settings), *others, _strengths(rows)], columns=3)
+        panels = [_lengths(rows, settings), _ratios(rows, settings), *others, _strengths(rows)]
+        more = [thm3_batch.panel(rows, settings), _trainings(rows, settings)]
+        return Figure([*panels, *more], columns=4, width=240)
 
 
 def _faster(settings: TimesSettings) -> dict[str, float]:
@@ -232,6 +237,13 @@ def _lengths(rows: Sequence[Row], settings: Theorem3Settings) -> Panel:
         claimed_line(panel, times, sweep.power or 0.0)
         measured(panel, level_series(name_of(sweep.model), colour_of(sweep.model))[HALF], times)
     return panel
+
+
+def _trainings(rows: Sequence[Row], settings: Theorem3Settings) -> Panel:
+    """Draw the loss over time of both models at the usual l."""
+    x = float(settings.context_length)
+    shown = {series_of(sweep.model, name=f"{name_of(sweep.model)}: loss"): (sweep, x) for sweep in (MAMBA, LINEAR)}
+    return training_panel(f"H  a training, l_tr = {x:g}", rows, settings, shown)
 
 
 def _ratios(rows: Sequence[Row], settings: Theorem3Settings) -> Panel:

@@ -50,6 +50,19 @@ class Theorem3Settings(TimesSettings):
         Chosen("κ_a of both models, from none to ten times the paper's", grid=True),
     ] = (0.0, 0.1, 0.3, 1.0, 2.0, 5.0, 10.0, 20.0)
 
+    batch_values: Annotated[Counts, Chosen("B of Remark 4's comparison, each twice the last", grid=True)] = (
+        *(1, 2, 4, 8, 16, 32, 64, 128, 256),
+    )
+    batch_strengths: Annotated[
+        Values, Chosen("κ_a of the same: B_M exceeds B_T where outliers are weak", grid=True)
+    ] = (0.25, 0.5, 1.0, 2.0)
+    batch_fraction: Annotated[
+        float, Field(ge=0, lt=1), Chosen("p_a of the same: the linear model's loss can still fall to 0.006")
+    ] = 0.3
+    batch_step: Annotated[
+        float, Field(gt=0), Chosen("η of Mamba in the same: the largest that the theorem allows; smaller steps average")
+    ] = 1.0
+
     def quick(self) -> Self:
         """Return the quick edition: five values per exponent, fewer strengths."""
         few = {
@@ -57,6 +70,8 @@ class Theorem3Settings(TimesSettings):
             "norm_values": (1.0, 1.5, 3.0, 6.0, 8.0),
             "clean_values": (0.125, 0.2, 0.3, 0.45, 1.0),
             "strengths": (0.0, 0.1, 1.0, 2.0, 20.0),
+            "batch_values": (1, 4, 16, 64, 256),
+            "batch_strengths": (0.25, 2.0),
         }
         some = {name: tuple(x for x in getattr(self, name) if x in mine) for name, mine in few.items()}
         return super().quick().replace(**{name: mine or getattr(self, name) for name, mine in some.items()})

@@ -14,6 +14,7 @@ from iclab.study.fits import PowerLaw
 
 CLAIMED = reference("claimed slope, through the measured mean")
 MEAN_FIELD = reference("mean field (E), gate frozen, no free constant", (), FAINT, width=1.6)
+FIELD = reference("mean field (F), free gate, no free constant", ())
 FROZEN = Series("T to loss 0.5, gate frozen at w = 0", FAINT, line=False, hollow=True, size=45.0)
 
 
@@ -72,15 +73,18 @@ def sweep_panel(
     values: Sequence[float],
     looks: Mapping[float, Series],
     frozen: Sweep | None = None,
+    fields: Sequence[Mapping[float, float]] = (),
 ) -> Panel:
-    """Draw T against x, both logarithmic."""
+    """Draw T against x, both logarithmic; ``fields`` are T by (F)."""
     found = {level: sweep.times(rows, level) for level in looks}
     twin = frozen.times(rows, HALF) if frozen else {}
     line = sweep.predicted(settings, values)
     heights = [value for times in (*found.values(), twin) for by_seed in times.values() for value in by_seed.values()]
-    ys = [value for value in (*heights, *line.values()) if value]
+    ys = [value for value in (*heights, *line.values(), *(t for field in fields for t in field.values())) if value]
     panel = Panel(sweep.title, x=log_axis(sweep.symbol, values), y=log_axis("steps T", ys, decades=True), height=200)
     panel.line(MEAN_FIELD, list(line), list(line.values()))
+    for field in fields:
+        panel.line(FIELD, list(field), list(field.values()))
     if sweep.power is not None:
         claimed_line(panel, found[HALF], sweep.power)
     if twin:
