@@ -39,6 +39,8 @@ LITTLE, MUCH, SEEN = 0.3, 3.0, 0.05
 PROBES = {"labels": "worst", "places": "worst-placement", "gates": "gates"}
 SHORT = 20
 """Prompts shorter than this are so many times more: their errors are large, and are to be known to 0.01."""
+FEWER = 2
+"""Each random λ has this many times fewer prompts: there are many."""
 PLACES_SHARE = 4
 """The worst places are found for this many times fewer prompts: they cost l/2 times as much."""
 
@@ -56,7 +58,8 @@ class Robustness(Experiment[Thm2Settings]):
         "Errors are exact worst cases over all labels of the outliers; ‘worst places’ over their places too. α^l is "
         "the share of prompts without a clean example, which the worst labels always turn. A: settings drawn at random "
         "inside the theorem, with (b) as printed and restored to κ_a' L ≥ κ_a, by the mean number of clean examples. "
-        "B, C: (b) is a condition on κ_a' Σλ, not on κ_a'. D, E: (11) bounds neither ‖λ‖ nor ‖u‖, and both break it. "
+        "B, C: (b) is a condition on κ_a' Σλ, not on κ_a'. D, E: (11) bounds neither ‖λ‖ nor ‖u‖, and both break it; "
+        "random λ of about the paper's length do not. "
         "F: (c) is not needed; rules stand where it ends. G: (d) is the share α^l and nothing else. H: α near 1. "
         "I: what counts is how much outliers leak through the gate. Intervals are 95 %; bands and faint marks: seeds."
     )
@@ -75,6 +78,7 @@ class Robustness(Experiment[Thm2Settings]):
                     many = settings.test_prompts
                     cell = {"probe": PROBES[adversary], "prompts": settings.prompts(place, adversary)}
                     more = max(1, SHORT // place.length) if place.sweep == "short" else 1
+                    many = max(1, many // FEWER) if place.sweep == "variation" else many
                     cell["count"] = more * many if adversary == "labels" else max(1, many // PLACES_SHARE)
                     found += in_groups(settings, {**place.where, "adversary": adversary}, training, **cell)
         return found
@@ -199,6 +203,14 @@ def _patterns(settings: Thm2Settings) -> list[Claim]:
             "(a): any λ with Σλ ≥ L will do",
             f"with λ = (c, −c, {settings.smallest_sum:g}) and its turns, c = {c}",
             of(settings, "imbalance"),
+        ),
+        _small(
+            settings,
+            "variations",
+            "tests may contain an unbounded number of outlier variations (§3.2)",
+            f"for every one of {settings.variations} random λ with Σλ = {settings.smallest_sum:g}, half of them "
+            "positive, ‖λ‖ ≤ 1",
+            of(settings, "variation"),
         ),
         _small(
             settings,

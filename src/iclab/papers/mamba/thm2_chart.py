@@ -30,6 +30,7 @@ RANDOM = Series("worst labels, places at random", PALETTE[0])
 WORST = Series("worst labels and places", PALETTE[1], mark="diamond", size=36.0)
 PRINTED = Series("(b) as printed, κ_a' = κ_a", PALETTE[3], mark="cross", line=False, size=30.0)
 SEEDS = Series("single seeds", FAINT, line=False, size=12.0)
+DRAWN = Series("D: random λ with Σλ = L, mean over seeds", PALETTE[2], mark="triangle-up", line=False, size=22.0)
 FLOOR = reference("α^l: no clean example", DASHED, INK)
 
 
@@ -38,7 +39,7 @@ def draw(rows: list[Row], settings: Thm2Settings) -> Figure:
     panels = [
         _drawn(rows, settings),
         *(_strengths(rows, settings, restored=restored) for restored in (False, True)),
-        _seeds(rows, settings, "imbalance", "D  (a): λ = (c, −c, L)", "c"),
+        _imbalances(rows, settings),
         _seeds(rows, settings, "outside", "E  (a): v' = Σλv + u", "‖u‖ / β"),
         _lengths(rows, settings),
         _short(rows, settings),
@@ -117,6 +118,20 @@ def _seeds(rows: list[Row], settings: Thm2Settings, sweep: str, title: str, name
         found = [error for error in by_seed(mine, place).values() if error is not None]
         panel.points(SEEDS, [place.x] * len(found), found, faint=True)
     panel.curve(RANDOM, [place.x for place in places], [by_seed(mine, place) for place in places], band=False)
+    return panel
+
+
+def _imbalances(rows: list[Row], settings: Thm2Settings) -> Panel:
+    """Draw λ = (c, −c, L), and random λ at the c that puts them as far from the even mixture."""
+    panel = _seeds(rows, settings, "imbalance", "D  (a): λ = (c, −c, L)", "c")
+    mine = select(rows, "variation", "labels")
+    for place in of(settings, "variation"):
+        found = [error for error in by_seed(mine, place).values() if error is not None]
+        if found:
+            weights = place.mixtures[0].weights
+            even = sum(weights) / len(weights)
+            away = math.sqrt(sum((weight - even) ** 2 for weight in weights) / 2)
+            panel.points(DRAWN, [away], [sum(found) / len(found)])
     return panel
 
 

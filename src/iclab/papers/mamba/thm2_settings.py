@@ -23,6 +23,8 @@ Positive = Annotated[float, Field(gt=0)]
 
 HYPERCUBE_SEED = 1
 """The seed of the Latin hypercube."""
+VARIATIONS_SEED = 2
+"""The seed of the random λ."""
 
 
 @cache
@@ -82,6 +84,8 @@ class Place:
     def text(self) -> str:
         """Its settings in words."""
         own = {"imbalance": f"c = {self.x:g}, ", "outside": f"‖u‖/β = {self.x:g}, "}.get(self.sweep, "")
+        if self.sweep == "variation":
+            own = "λ = (" + ", ".join(f"{weight:.2f}" for weight in self.mixtures[0].weights) + "), "
         return own + (
             f"p_a = {self.train_fraction:g}, l_tr = {self.train_length}, α = {self.fraction:g}, l_ts = {self.length}, "
             f"κ_a' = {self.strength:.3g}, Σλ = {sum(self.mixtures[0].weights):.2g}"
@@ -112,6 +116,9 @@ class Thm2Settings(MambaPaper):
         Different,
         Chosen("c of λ = (c, −c, L), with Σλ = L for every c: (11) puts no bound on ‖λ‖", grid=True),
     ] = (0.0, 1.0, 2.0, 3.0, 5.0, 10.0, 30.0)
+    variations: Annotated[
+        int, Field(ge=1), Chosen("random λ with Σλ = L, half of them positive, none longer than 1", grid=True)
+    ] = 200
     bad_sums: Annotated[tuple[float, ...], Different, Chosen("Σλ that (a) excludes, and L", grid=True)] = (
         *(-0.3, 0.0, 0.1, 0.2, 0.3),
     )
@@ -145,8 +152,9 @@ class Thm2Settings(MambaPaper):
     instead = {"test_outlier_scale": "strengths", "test_outliers": "sums", "counting": "draws"}
 
     def quick(self) -> Self:
-        """Return the quick edition: one group of seeds, fewer prompts."""
-        return super().quick().replace(test_prompts=min(self.test_prompts, 1_000))
+        """Return the quick edition: one group of seeds, fewer prompts, fewer random λ."""
+        few = {"test_prompts": min(self.test_prompts, 1_000), "variations": min(self.variations, 30)}
+        return super().quick().replace(**few)
 
     def training(self, place: Place) -> Training:
         """Return the training of a place."""
@@ -170,7 +178,9 @@ class Thm2Settings(MambaPaper):
         """Return all places, sweep by sweep."""
         inside = self.drawn()
         found = [*inside, *(self._as_printed(place) for place in inside)]
-        for sweep in (self._strengths, self._imbalances, self._sums, self._outside, self._lengths, self._one):
+        for sweep in (self._strengths, self._imbalances, self._variations, self._sums, self._outside):
+            found += sweep()
+        for sweep in (self._lengths, self._one):
             found += sweep()
         return [*found, *self._short()]
 
@@ -226,6 +236,24 @@ class Thm2Settings(MambaPaper):
             start = np.array([c, -c, self.smallest_sum, *rest])[: self.outlier]
             turns = tuple(Mixture(weights=tuple(np.roll(start, k).tolist())) for k in range(self.outlier))
             found.append(self._base("imbalance", c, "", mixtures=turns))
+        return found
+
+    def _variations(self) -> list[Place]:
+        """Draw outliers with Σλ = L: positive λ from a simplex, others from the ball ‖λ‖ ≤ 1."""
+        generator, size = np.random.default_rng(VARIATIONS_SEED), self.outlier
+        most = math.sqrt(max(0.0, 1 - self.smallest_sum**2 / size))
+        found = []
+        for i in range(self.variations):
+            if i % 2:
+                away = generator.normal(size=size)
+                away -= away.mean()
+                length = float(np.linalg.norm(away))
+                radius = most * generator.uniform() ** (1 / max(size - 1, 1))
+                weights = self.smallest_sum / size + (radius * away / length if length > 1e-9 else away)
+            else:
+                weights = self.smallest_sum * generator.dirichlet(np.ones(size))
+            mixed = (Mixture(weights=tuple(weights.tolist())),)
+            found.append(self._base("variation", float(i), "", mixtures=mixed))
         return found
 
     def _sums(self) -> list[Place]:
