@@ -8,6 +8,7 @@ import torch
 
 from iclab.catalog import find
 from iclab.models import Mamba
+from iclab.papers.mamba.cor1_noise import trainings
 from iclab.papers.mamba.growth_settings import NOISE, GrowthSettings, printed_bound
 from iclab.papers.mamba.late import LateSettings
 from iclab.papers.mamba.lem4 import PhaseOneLaws
@@ -225,8 +226,25 @@ def test_lemma_6():
     assert set(grows.values()) == {"fails"}
 
 
-def attention_rows(settings, unmet, power=0.0):
-    rows = []
+def kernel_rows(settings, sweep, value, mean, spread):
+    """Rows of a kernel whose entries over the own one are mean ± spread, half of them each."""
+    found = []
+    for j, k in np.ndindex(settings.relevant, settings.relevant):
+        ratio = 1.0 if j == k else mean + spread * (1 if (k - j) % settings.relevant % 2 else -1)
+        where = {"tasks": sweep, "value": value, "query_pattern": j, "pattern": k, "distance": int(j != k)}
+        found += seeds({"entry": 9.0 * ratio}, **where)
+    return found
+
+
+def attention_rows(settings, unmet, power=0.0, mean=-0.14, batch_power=-0.5, clean_power=-0.5):
+    rows = [
+        row
+        for sweep, noise in (("batch", batch_power), ("clean", clean_power))
+        for value in trainings(settings, sweep)
+        for row in kernel_rows(
+            settings, sweep, value, mean, 0.1 * (value / 8) ** noise if sweep == "batch" else 0.01 * value**noise
+        )
+    ]
 
     def add(ratio, same=20.0, **where):
         rows.extend(seeds({"same": same, "other": same * ratio}, **where))
@@ -249,6 +267,18 @@ def test_corollary_1():
     assert set(found(unmet=0.0).values()) == {"holds"}
     assert found(unmet=0.4) == found(unmet=0.0) | {"rest-unmet": "fails"}
     assert found(unmet=0.0, power=-0.5)["same-relevant"] == "fails"
+
+
+def test_corollary_1_task_by_task():
+    def found(**law):
+        return judged("M-cor1", lambda settings: attention_rows(settings, 0.0, **law))
+
+    assert found(batch_power=-1.0)["noise"] == "in direction"
+    assert found(batch_power=0.2)["noise"] == "fails"
+    assert found(clean_power=-1.5)["noise-clean"] == "in direction"
+    assert found(clean_power=-2.5)["noise-clean"] == "fails"
+    assert found(mean=0.3)["rest-batch"] == "fails"  # above B^−½ at B = 128 and more
+    assert found(mean=-5.0)["rest-batch"] == "holds"  # (16) is a bound from above
 
 
 def gates_by_rank(settings, outlier_power, fade, length_power):

@@ -9,7 +9,7 @@ from iclab.papers.mamba.thm2_settings import Thm2Settings, mixtures, unit_mixtur
 from iclab.theory.outliers import mamba_outlier_bound
 
 THM2 = find("M-thm2")
-SETTINGS = Thm2Settings(seeds=4, draws=12)
+SETTINGS = Thm2Settings(seeds=4, draws=12, variations=30)
 
 
 def test_every_drawn_setting_lies_inside_the_theorem():
@@ -47,6 +47,23 @@ def test_mixtures_have_their_sum_and_length(outlier):
     assert len({mixture.weights for mixture in mixtures(0.3, 0.9, 3)}) == 3
 
 
+def test_variations_have_their_sum_and_are_no_longer_than_one():
+    drawn = [place for place in SETTINGS.places() if place.sweep == "variation"]
+    assert len({place.mixtures for place in drawn}) == SETTINGS.variations
+    for i, place in enumerate(drawn):
+        (mixture,) = place.mixtures
+        assert sum(mixture.weights) == pytest.approx(0.3)
+        assert math.hypot(*mixture.weights) <= 1 + 1e-9
+        assert i % 2 or min(mixture.weights) >= 0
+    assert any(min(place.mixtures[0].weights) < -0.3 for place in drawn)
+    assert max(math.hypot(*place.mixtures[0].weights) for place in drawn) > 0.9
+
+
+def test_one_bad_variation_is_found():
+    found = verdicts(made_up(lambda p, _: 0.04 if p.sweep == "variation" and p.x == 7 else 0.0))
+    assert (found["variations"], found["mixtures"]) == ("in direction", "holds")
+
+
 def made_up(wrong, floor=True, leak=None):
     """Make rows of four seeds: ``wrong(place, adversary)`` beyond α^l, and gates that leak as asked."""
     rows = []
@@ -76,7 +93,7 @@ def falls(strength, of):
 def test_a_model_as_the_theorem_has_it():
     """(b) as printed: what counts is κ_a', and nothing else breaks anything."""
     found = verdicts(made_up(lambda p, _: falls(p.strength, 1.0) if p.sweep == "strength" else 0.0))
-    paper = ("inside", "inside-places", "printed", "strength", "mixtures", "outside", "one")
+    paper = ("inside", "inside-places", "printed", "strength", "mixtures", "variations", "outside", "one")
     assert {name: found[name] for name in paper} == dict.fromkeys(paper, "holds")
     assert (found["restored"], found["sum"]) == ("fails", "fails")
 

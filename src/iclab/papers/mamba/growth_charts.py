@@ -12,12 +12,13 @@ from iclab.papers.mamba.growth_settings import (
 )
 from iclab.papers.mamba.lemmas import draw_means, scaled
 from iclab.probes import Row
-from iclab.study.charts import DASHED, DOTTED, PALETTE, Axis, Panel, Series, reference
+from iclab.study.charts import DASH_DOT, DASHED, DOTTED, PALETTE, Axis, Panel, Series, reference
 
 OWN = Series("a pattern with itself", "#0072B2", line=False)
 MET = Series("patterns of a task, sign turned", "#D55E00", line=False)
 UNMET = Series("patterns two tasks apart", "#009E73", line=False)
 LAW = reference("(A), no free constant", dash=())
+FIELD = reference("mean field (F), no free constant", DASH_DOT)
 LINEAR = reference("linear growth, as (23)", DASHED)
 SLOPES = {0.5: reference("∝ √t", DOTTED), 1.0: reference("∝ t", DASHED), -0.5: reference("∝ 1/√B", DOTTED)}
 _STEPS = {1.0: "1", 10.0: "10", 100.0: "100"}
@@ -53,8 +54,19 @@ def own_over_time(rows: list[Row], settings: GrowthSettings, early: float) -> Pa
     if steps:
         start = own.init_scale * own.weight(1, 0)
         panel.line(LINEAR, [steps[0], steps[-1]], [start * steps[0], start * steps[-1]])
+    if steps and own.theory.graph.complete:
+        _field(panel, own, steps)
     _drawn(panel, here, own, [(OWN, "own", 0), (MET, "met", 1)])
     return panel
+
+
+def _field(panel: Panel, own: GrowthSettings, steps: list[int]) -> None:
+    """Draw (F): own entries b (1 − 1/M1) + c/M1 − δ, and (b − c)/M1 for task entries with their sign turned."""
+    curve, m = own.field(steps[-1], points=48), own.relevant
+    kept = [i for i, step in enumerate(curve.steps) if step >= steps[0]]
+    b, c = curve.numbers[:, 0], curve.numbers[:, 1]
+    for entries in (b * (1 - 1 / m) + c / m - own.init_scale, (b - c) / m):
+        panel.line(FIELD, [float(curve.steps[i]) for i in kept], [max(float(entries[i]), 1e-9) for i in kept])
 
 
 def unmet_over_time(rows: list[Row], settings: GrowthSettings) -> Panel:

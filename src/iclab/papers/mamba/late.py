@@ -21,7 +21,7 @@ from iclab.study.claims import BySeed
 from iclab.study.experiment import Condition, in_groups
 from iclab.study.rows import lost, values
 from iclab.study.settings import Chosen
-from iclab.theory.meanfield import Curve, predicted_curve
+from iclab.theory.meanfield import Curve
 
 Multiples = Annotated[tuple[Annotated[int, Field(ge=1)], ...], Field(min_length=1)]
 
@@ -47,7 +47,7 @@ class LateSettings(LemmaSettings):
 
     def mean_field(self, times: float, points: int = 24) -> Curve:
         """Return the mean field (F) up to a multiple of T_M."""
-        return predicted_curve(self.theory, round(self.trained_after(times)), points=points)
+        return self.field(self.trained_after(times), points)
 
 
 def at_multiples(

@@ -49,8 +49,9 @@ class Growth(Experiment[GrowthSettings]):
     )
     reading = (
         "A, B: entries of W − W⁽⁰⁾ between directions of patterns, by distance in the task graph, over training; solid "
-        "lines are δ (exp(τL) − I) with the gate at 1/2, no free constant. C, D: root mean squares of other entries, "
-        "over steps and over the batch size. Marks are means over seeds with 95 % intervals."
+        "lines are δ (exp(τL) − I) with the gate at 1/2; the mean field (F) in A lets the gate and the hinge act too. "
+        "Neither has a free constant. C, D: root mean squares of other entries, over steps and over the batch size. "
+        "Marks are means over seeds with 95 % intervals."
     )
     caption = "mean ± half of the 95 % interval over seeds; exponents with R² and both halves of the range"
     theorems = ("M-lem3", "M-kernel")

@@ -20,6 +20,7 @@ from iclab.study.claims import BySeed, Point
 from iclab.study.rows import lost, values
 from iclab.study.settings import Chosen, Disclosed, Settings
 from iclab.theory.laws import contrast, gate_velocities, graph_time, mean_field_steps
+from iclab.theory.meanfield import Curve, predicted_curve
 from iclab.theory.setting import MambaSetting
 
 Fraction = Annotated[float, Field(ge=0, lt=1)]
@@ -145,6 +146,10 @@ class LemmaSettings(Settings):
             driven = step * (self.contrast(0) + 4 * self.contrast(step / 2) + self.contrast(step)) / 6
         clean, outlier = gate_velocities(self.theory, driven)
         return outlier, clean
+
+    def field(self, steps: float, points: int = 24) -> Curve:
+        """Return the mean field (F) over so many steps from w = 0, for trainings on all tasks."""
+        return predicted_curve(self.theory, max(1, round(steps)), points=points)
 
 
 def gate_entry(rows: Sequence[Row], kind: str, **where: Any) -> BySeed:

@@ -61,7 +61,7 @@ class Remark6Settings(MambaPaper):
 
     def quick(self) -> Self:
         """Return the quick edition: two heads, fewer fractions and prompts, shorter trainings in PyTorch."""
-        less = {"other_steps": min(self.other_steps, 250), "test_prompts": min(self.test_prompts, 2_000)}
+        less = {"other_steps": min(self.other_steps, 200), "test_prompts": min(self.test_prompts, 2_000)}
         coarse = tuple(f for f in self.outlier_fractions if f in (0.2, 0.4, 0.6, 0.8)) or self.outlier_fractions
         return super().quick().replace(heads=self.heads[:1], outlier_fractions=coarse, **less)
 
@@ -93,7 +93,7 @@ class OtherLayers(Experiment[Remark6Settings]):
     """Error against α, for one layer of each kind."""
 
     id = "M-remark6"
-    title = "Remark 6: softmax attention and several heads in one layer"
+    title = "Softmax attention and several heads in one layer, against Mamba"
     paper = (
         "Mamba is compared with linear attention of one layer and one head, as the gating is the only difference; "
         "other Transformers can be robust (Remark 6). In three layers softmax attention is better than linear "

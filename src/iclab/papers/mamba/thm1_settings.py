@@ -102,7 +102,7 @@ class Theorem1Settings(TimesSettings):
                 strong_scaled=_some(self.strong_scaled, (10.0, 50.0)),
                 strong_start=_some(self.strong_start, (10.0, 50.0)),
                 weak_products=_some(self.weak_products, (0.5, 2.0)),
-                long_lengths=_some(self.long_lengths, (40, 160, 640), fewest=2),
+                long_lengths=_some(self.long_lengths, (40, 320), fewest=2),
                 more=False,
             )
         )

@@ -19,7 +19,7 @@ from iclab.papers.mamba.phase_one import (
     sweep_conditions,
 )
 from iclab.probes import Row
-from iclab.study.charts import DASHED, DOTTED, PALETTE, Axis, Figure, Panel, Series, reference
+from iclab.study.charts import DASH_DOT, DASHED, DOTTED, PALETTE, Axis, Figure, Panel, Series, reference
 from iclab.study.claims import BySeed, Claim, every_within, judged
 from iclab.study.experiment import Condition, Experiment, in_groups
 from iclab.study.settings import Chosen
@@ -30,6 +30,7 @@ SMALL_LOGIT = 0.2
 """(B) is exact at w = 0; it is judged while the predicted logit of an outlier is above −0.2."""
 SWEEPS: tuple[Sweep, ...] = get_args(Sweep)
 PRINTED = reference("(33) as printed: ∝ (1 − p_a), scaled to p_a = 0.3", DASHED, "#009E73")
+FULL_FIELD = reference("mean field (F), no free constant", DASH_DOT)
 EQUAL = reference("condition (C): left = right", DOTTED)
 
 
@@ -59,7 +60,7 @@ class Velocity(Experiment[VelocitySettings]):
         "Change of the gate from w = 0, divided by η times the number of steps; marks are means over seeds with 95 % "
         "intervals, solid lines are (B). C: how much more an outlier's logit falls than a clean one, against the two "
         "sides of (C), p_a κ_a² ‖v*‖² M1 / (V β²), in all sweeps. D: a longer training; (B) holds until w moves away "
-        "from 0."
+        "from 0, and (F) beyond."
     )
     caption = "mean ± half of the 95 % interval over seeds"
     theorems = ("M-velocity", "M-lem4")
@@ -229,8 +230,13 @@ def _over_time(rows: list[Row], settings: VelocitySettings) -> Panel:
         x=Axis("η × steps", domain=(0.01, 10.0), scale="log", ticks={0.01: "0.01", 0.1: "0.1", 1.0: "1", 10.0: "10"}),
         y=Axis("−wᵀv̂ and −wᵀe", domain=(1e-5, 1.0), scale="log"),
     )
+    curve = own.field(kept[-1] if kept else 1)
     for place, (kind, series) in enumerate((("outlier", OUTLIER), ("relevant", CLEAN))):
         if kept:
             panel.line(MEAN_FIELD, [own.step_size * s for s in kept], [-own.gate_moves(s)[place] for s in kept])
+            later = [i for i, step in enumerate(curve.steps) if step >= kept[0]]
+            numbers = -curve.numbers[:, 3 - place]
+            times = [own.step_size * float(curve.steps[i]) for i in later]
+            panel.line(FULL_FIELD, times, [float(numbers[i]) for i in later])
         draw_means(panel, series, {own.step_size * s: _at(rows, kind, s) for s in kept}, positive=True)
     return panel
