@@ -56,7 +56,7 @@ class LinearTime(Experiment[Theorem3Settings]):
         "seed. C to E: the linear model alone. Dashed: the claimed slope. Grey: iclab's mean field (E), without a free "
         "constant. F: loss of the linear model after training, and the gates of Mamba's outliers as a share of those "
         "of clean examples, against the strength of outliers. G: the least batch with which a loss of 0.1 is reached. "
-        "H: the loss over time, with the mean field (F) of the same trainings, which has no free constant."
+        "H: the loss with strong outliers. I: the loss over time, and the mean field (F), without a free constant."
     )
     caption = "exponents of T: mean over seeds and 95 % interval, fitted seed by seed"
     theorems = ("M-thm1",)
@@ -141,8 +141,8 @@ class LinearTime(Experiment[Theorem3Settings]):
         look = {HALF: level_series(name_of("linear"), colour_of("linear"))[HALF]}
         others = [sweep_panel(rows, settings, s, settings.values(s), look) for s in OTHERS.values()]
         panels = [_lengths(rows, settings), _ratios(rows, settings), *others, _strengths(rows)]
-        more = [thm3_batch.panel(rows, settings), _trainings(rows, settings)]
-        return Figure([*panels, *more], columns=4, width=240)
+        batches = [thm3_batch.panel(rows, settings), thm3_batch.strong_panel(rows, settings)]
+        return Figure([*panels, *batches, _trainings(rows, settings)], columns=3)
 
 
 def _faster(settings: TimesSettings) -> dict[str, float]:
@@ -243,7 +243,7 @@ def _trainings(rows: Sequence[Row], settings: Theorem3Settings) -> Panel:
     """Draw the loss over time of both models at the usual l."""
     x = float(settings.context_length)
     shown = {series_of(sweep.model, name=f"{name_of(sweep.model)}: loss"): (sweep, x) for sweep in (MAMBA, LINEAR)}
-    return training_panel(f"H  a training, l_tr = {x:g}", rows, settings, shown)
+    return training_panel(f"I  a training, l_tr = {x:g}", rows, settings, shown)
 
 
 def _ratios(rows: Sequence[Row], settings: Theorem3Settings) -> Panel:

@@ -1,4 +1,4 @@
-"""Remark 4 on batches: the least B with which Mamba and the linear Transformer learn, by the strength of outliers.
+"""Remark 4 on batches and strong outliers: the least B and the largest κ_a with which either model learns.
 
 Both models take as many steps, 3.3 times (E), at step sizes that (E) makes alike: η g and δ² g are the same for both,
 g = E Σ G_i. So B is all that differs in their samples N = B T.
@@ -17,14 +17,14 @@ from iclab.papers.mamba.times import LATE, last, mean_points
 from iclab.papers.mamba.times_chart import log_axis, mean, measured, other_line
 from iclab.probes import Row
 from iclab.prompts.tasks import AllPairs
-from iclab.study.charts import Panel, colour_of, name_of, series_of
+from iclab.study.charts import DOTTED, Axis, Panel, colour_of, name_of, series_of
 from iclab.study.claims import BySeed, Claim, Point, every_above, judged
 from iclab.study.experiment import Condition, in_groups
 from iclab.study.fits import crossing
 from iclab.study.rows import listed
 from iclab.theory.predictions import gate_sum
 
-PART = "batch"
+PART, STRONG = "batch", "strong"
 LONG = 3.3
 """Steps as a multiple of (E)."""
 MOST = 0.9
@@ -36,13 +36,15 @@ NEVER = 1.0
 MODELS = ("mamba", "linear")
 
 
-def trained(settings: Theorem3Settings, model: str, batch: int, strength: float) -> Training:
-    """Return a training of either model: the same number of steps, from the same E zF."""
+def trained(
+    settings: Theorem3Settings, model: str, batch: int, strength: float, step_size: float | None = None
+) -> Training:
+    """Return a training of either model: the same number of steps, from the same E zF; η is Mamba's."""
     own = settings.replace(train_outlier_fraction=settings.batch_fraction, train_outlier_scale=strength, watched=2)
     less = 1.0
     if model == "linear":
         less = gate_sum("mamba", own.context_length) / gate_sum("linear", own.context_length)
-    step_sizes = {model: less * settings.batch_step}
+    step_sizes = {model: less * (step_size or settings.batch_step)}
     small = min(batch, settings.batch_size) if settings.batch_size < 16 else batch  # a test at a very small size
     own = own.replace(init_scale=less**0.5 * own.init_scale, step_sizes=step_sizes, batch_size=small)
     return own.training(model, LONG)
@@ -51,13 +53,18 @@ def trained(settings: Theorem3Settings, model: str, batch: int, strength: float)
 def conditions(settings: Theorem3Settings) -> list[Condition]:
     """Return the loss after training at every B and κ_a, for both models."""
     found: list[Condition] = []
+
+    def add(part: str, training: Training, x: float, by: float) -> None:
+        columns = {"part": part, "model": training.model.name, "x": x, "by": by}
+        how = {"probe": "error", "prompts": training.prompts.replace(tasks=AllPairs())}
+        found.extend(in_groups(settings, columns, training, count=settings.test_prompts, **how))
+
     for model in MODELS:
         for strength in settings.batch_strengths:
             for batch in settings.batch_values:
-                training = trained(settings, model, batch, strength)
-                columns = {"part": PART, "model": model, "x": batch, "by": strength}
-                how = {"probe": "error", "prompts": training.prompts.replace(tasks=AllPairs())}
-                found += in_groups(settings, columns, training, count=settings.test_prompts, **how)
+                add(PART, trained(settings, model, batch, strength), batch, strength)
+        for strength in settings.strong:
+            add(STRONG, trained(settings, model, settings.batch_size, strength, settings.strong_step), strength, 0)
     return found
 
 
@@ -70,6 +77,18 @@ def needed(rows: Sequence[Row], model: str, strength: float) -> BySeed:
         values = [by_seed[seed] for by_seed in losses.values()]
         place = crossing(places, [NEVER if v is None else min(v, NEVER) for v in values], LATE)
         answer[seed] = None if place is None else math.exp(place)
+    return answer
+
+
+def largest(rows: Sequence[Row], model: str) -> BySeed:
+    """Return the largest κ_a of each seed up to which its loss is below 0.1; None if it never is."""
+    losses = last(rows, "hinge", STRONG, model)
+    places = [-math.log(strength) for strength in reversed(losses)]
+    answer: BySeed = {}
+    for seed in set.intersection(*(set(by_seed) for by_seed in losses.values())) if losses else ():
+        values = [by_seed[seed] for by_seed in reversed(losses.values())]
+        place = crossing(places, [NEVER if v is None else min(v, NEVER) for v in values], LATE)
+        answer[seed] = None if place is None else math.exp(-place)
     return answer
 
 
@@ -117,6 +136,14 @@ def claims(settings: Theorem3Settings) -> list[Claim]:
             models=("mamba",),
             ours=True,
         ),
+        Claim(
+            "M-thm3.strong",
+            "the upper bound on κ_a is larger for linear Transformers than for Mamba (Remark 4)",
+            f"log₂ of the largest κ_a of linear over that of Mamba above 0, paired seeds, κ_a = "
+            f"{listed(settings.strong)}; up to it the loss is < {LATE:g} after {LONG:g} × (E) steps, η = {settings.strong_step:g} for Mamba",
+            judged(partial(_upper, settings=settings), every_above, 0.0),
+            models=MODELS,
+        ),
     ]
 
 
@@ -126,6 +153,11 @@ def _against_linear(rows: list[Row], settings: Theorem3Settings) -> list[Point] 
         for strength in settings.batch_strengths
     }
     return mean_points(settings.seeds, found, "have no B*")
+
+
+def _upper(rows: list[Row], settings: Theorem3Settings) -> list[Point] | None:
+    mamba, linear = (largest(rows, model) for model in MODELS)
+    return mean_points(settings.seeds, {"": doublings(linear, mamba)}, "have none")
 
 
 def _against_strong(rows: list[Row], settings: Theorem3Settings) -> list[Point] | None:
@@ -144,7 +176,25 @@ def lines(rows: Sequence[Row], settings: Theorem3Settings) -> list[dict[str, Any
             texts.append("–" if middle is None else f"{middle:.1f} ({'never' if most is None else f'{most:g}'})")
         name = f"κ_a = {strength:g}: B* of Mamba; of linear (of 9 seeds in 10)"
         found.append(other_line(name, "B_T ≤ B_M", "; ".join(texts)))
-    return found
+    ends = [mean(largest(rows, model)) for model in MODELS]
+    text = "; ".join("–" if end is None else f"{end:.3g}" for end in ends)
+    return [*found, other_line("largest κ_a of Mamba; of linear", "linear's is larger", text)]
+
+
+def strong_panel(rows: Sequence[Row], settings: Theorem3Settings) -> Panel:
+    """Draw the loss of both models against κ_a."""
+    shown = Panel(
+        f"H  strong outliers, p_a = {settings.batch_fraction:g}",
+        x=log_axis("κ_a", settings.strong),
+        y=Axis("loss after training", domain=(1e-3, 10), scale="log"),
+        height=200,
+    )
+    shown.rule(y=LATE, dash=DOTTED)
+    for model in MODELS:
+        losses = last(rows, "hinge", STRONG, model)
+        drawn = [{s: None if v is None else min(max(v, 1e-3), 10.0) for s, v in by.items()} for by in losses.values()]
+        shown.curve(series_of(model, name=f"{name_of(model)}: loss"), list(losses), drawn)
+    return shown
 
 
 def panel(rows: Sequence[Row], settings: Theorem3Settings) -> Panel:

@@ -62,6 +62,10 @@ class Theorem3Settings(TimesSettings):
     batch_step: Annotated[
         float, Field(gt=0), Chosen("η of Mamba in the same: the largest that the theorem allows; smaller steps average")
     ] = 1.0
+    strong: Annotated[Values, Chosen("κ_a of strong outliers, for both models", grid=True)] = (
+        *(2.0, 5.0, 10.0, 20.0, 50.0, 100.0, 200.0),
+    )
+    strong_step: Annotated[float, Field(gt=0), Chosen("η of Mamba in the same, as in M-thm1")] = 0.16
 
     def quick(self) -> Self:
         """Return the quick edition: five values per exponent, fewer strengths."""
@@ -72,6 +76,7 @@ class Theorem3Settings(TimesSettings):
             "strengths": (0.0, 0.1, 1.0, 2.0, 20.0),
             "batch_values": (1, 4, 16, 64, 256),
             "batch_strengths": (0.25, 2.0),
+            "strong": (2.0, 10.0, 50.0, 200.0),
         }
         some = {name: tuple(x for x in getattr(self, name) if x in mine) for name, mine in few.items()}
         return super().quick().replace(**{name: mine or getattr(self, name) for name, mine in some.items()})
