@@ -2,7 +2,7 @@
 
 import pytest
 
-from iclab.papers.mamba.readings import BELOW, BEYOND, CLOSE, RULES, Readings, ReadingsSettings, where
+from iclab.papers.mamba.readings import BELOW, BEYOND, CLOSE, RULES, STATE, Readings, ReadingsSettings, where
 
 SETTINGS = ReadingsSettings(seeds=8, scales=(20 / 3,), countings=("bernoulli", "exact"))
 
@@ -57,4 +57,15 @@ def test_nothing_is_judged_without_rows():
 
 def test_every_claim_is_about_measured_cells():
     columns = [condition.columns for condition in Readings().conditions(SETTINGS)]
-    assert len({tuple(c.items()) for c in columns}) == 4 * 2 * (3 * 2 + 1 + 3)
+    assert len({tuple(c.items()) for c in columns}) == 4 * 2 * (3 * 2 + 1 + 3) + 2
+
+
+@pytest.mark.parametrize(("error", "verdict"), [(0.001, "holds"), (0.2, "fails")])
+def test_a_small_state_is_judged_by_its_own_rows(error, verdict):
+    rows = [
+        where("mamba", STATE, 20 / 3, "bernoulli", "flip", fraction)
+        | {"seed": seed, "error": error, "prompts": 10_000, "diverged": False}
+        for fraction in (0.0, BELOW)
+        for seed in range(8)
+    ]
+    assert verdicts(rows)["state"] == verdict

@@ -27,6 +27,9 @@ MEASURED = {"mamba": (0.0, BELOW, CLOSE), "linear": (BEYOND,)}
 DRAW = 1
 """Other test prompts than those of M-fig2."""
 
+STATE = "ring:3, m = l + 1"
+"""Trained on ring:3 with the state size that the paper names below (2)."""
+
 Counting = Literal["bernoulli", "exact"]
 
 
@@ -92,7 +95,7 @@ class Readings(Experiment[ReadingsSettings]):
                     columns = where(model, tasks, scale, counting, rule, fraction)
                     cell = {"probe": "error", "prompts": prompts, "count": settings.test_prompts, "draw": DRAW}
                     found += in_groups(settings, columns, training, **cell)
-        return found
+        return found + _small_state(settings)
 
     def claims(self, settings: ReadingsSettings) -> list[Claim]:
         """Return each reading of the two claims, and whether any set of tasks gives both."""
@@ -128,8 +131,18 @@ class Readings(Experiment[ReadingsSettings]):
                 )
             )
         best = " and ".join((f"Mamba's error / {SMALL} at α = {BELOW}", f"{LARGE} / the linear error at {BEYOND}"))
+        cells = [(f"α = {f:g}", where("mamba", STATE, scale, "bernoulli", "flip", f)) for f in (0.0, BELOW)]
         return [
             *claims,
+            Claim(
+                "M-readings.state",
+                "the state has m = l + 1 rows, as below (2), fewer than the d + 1 of a token",
+                f"Mamba's mean error < {SMALL} at α = 0 and {BELOW}, flipped labels, ring:3, m = "
+                f"{settings.context_length + 1}, κ_a' = {scale:.3g}",
+                _errors(n, cells, every_below, SMALL),
+                models=("mamba",),
+                ours=True,
+            ),
             Claim(
                 "M-readings.both",
                 "some set of training tasks gives both claims",
@@ -142,7 +155,8 @@ class Readings(Experiment[ReadingsSettings]):
     def table(self, rows: list[Row], settings: ReadingsSettings) -> list[dict[str, Any]]:
         """Return one line per set of tasks, scale and counting."""
         lines = []
-        for tasks, scale, counting in product(settings.task_sets, settings.scales, settings.countings):
+        every = [*product(settings.task_sets, settings.scales, settings.countings)]
+        for tasks, scale, counting in [*every, (STATE, settings.scales[-1], "bernoulli")]:
             line = {"tasks": tasks, "κ_a'": f"{scale:.3g}", "α is": counting}
 
             def text(model: str, rule: str, fraction: float, at: tuple[str, float, Counting]) -> str:
@@ -185,6 +199,22 @@ class Readings(Experiment[ReadingsSettings]):
                         panel.interval(series, x, p.mean, p.interval.low, p.interval.high)
             panels.append(panel)
         return Figure(panels, columns=2, width=400)
+
+
+def _small_state(settings: ReadingsSettings) -> list[Condition]:
+    """Return Mamba with a state of l + 1 rows, trained on ring:3."""
+    own = settings.as_kind(MambaPaper, train_tasks="ring:3", test_outlier_scale=settings.scales[-1])
+    model = own.model("mamba")
+    smaller = model.replace(options={**model.options, "state_size": own.context_length + 1})
+    prompts = own.train_prompts(settings.train_outlier_fraction)
+    training = Training(model=smaller, prompts=prompts, recipe=own.recipe("mamba"), engine=settings.engine)
+    found: list[Condition] = []
+    for fraction in (0.0, BELOW):
+        columns = where("mamba", STATE, settings.scales[-1], "bernoulli", "flip", fraction)
+        test = own.test_prompts_with(labels="flip", fraction=fraction)
+        cell = {"probe": "error", "prompts": test, "count": settings.test_prompts, "draw": DRAW}
+        found += in_groups(settings, columns, training, **cell)
+    return found
 
 
 def where(model: str, tasks: str, scale: float, counting: str, rule: str, fraction: float) -> dict[str, Any]:

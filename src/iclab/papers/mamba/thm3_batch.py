@@ -139,8 +139,9 @@ def claims(settings: Theorem3Settings) -> list[Claim]:
         Claim(
             "M-thm3.strong",
             "the upper bound on κ_a is larger for linear Transformers than for Mamba (Remark 4)",
-            f"log₂ of the largest κ_a of linear over that of Mamba above 0, paired seeds, κ_a = "
-            f"{listed(settings.strong)}; up to it the loss is < {LATE:g} after {LONG:g} × (E) steps, η = {settings.strong_step:g} for Mamba",
+            "log₂ of the largest κ_a of linear over that of Mamba above 0, paired seeds, κ_a = "
+            f"{listed(settings.strong)}; up to it the loss is < {LATE:g} after {LONG:g} × (E) steps, "
+            f"η = {settings.strong_step:g} for Mamba",
             judged(partial(_upper, settings=settings), every_above, 0.0),
             models=MODELS,
         ),

@@ -17,7 +17,7 @@ from iclab.study.charts import Axis, Panel, Series
 from iclab.study.claims import BySeed
 from iclab.theory.meanfield import Curve, TrainingSetting, predicted_curve
 
-POINTS = 32
+POINTS = 48
 """Steps at which (F) is read."""
 LEAST = 1e-3
 """Smaller losses are drawn here."""
