@@ -122,6 +122,26 @@ class TestBatches:
         found = verdicts("M-thm3", self.settings, self.rows(lambda m, k: mamba(k) if m == "mamba" else linear))
         assert (found["batch"], found["batch-strength"]) == expected
 
+    @pytest.mark.parametrize(
+        ("mamba", "linear", "verdict"), [(20, 100, "holds"), (100, 20, "fails"), (20, 20, "undecided")]
+    )
+    def test_strong_outliers(self, mamba, linear, verdict):
+        """Losses of 0.1 (κ_a / κ*)²: the largest κ_a is κ*, interpolated."""
+        rows = [
+            row
+            for model, most in (("mamba", mamba), ("linear", linear))
+            for x in self.settings.strong
+            for row in ends("strong", x, 0, 0.1 * (x / most) ** 2 * 0.999, model)
+        ]
+        assert thm3_batch.largest(rows, "mamba")[0] == pytest.approx(mamba, rel=0.01)
+        assert verdicts("M-thm3", self.settings, rows)["strong"] == verdict
+
+    def test_a_seed_that_diverges_with_strong_outliers_has_its_largest_below(self):
+        rows = [r for x in self.settings.strong for r in ends("strong", x, 0, 0.01, lost=(0,) if x == 200 else ())]
+        found = thm3_batch.largest(rows, "mamba")
+        assert 100 < found[0] < 200
+        assert found[1] == pytest.approx(200)
+
     def test_both_models_start_alike_and_take_as_many_steps(self):
         both = [thm3_batch.trained(self.settings, model, 8, 1.0) for model in thm3_batch.MODELS]
         assert both[0].recipe.steps == both[1].recipe.steps
@@ -166,14 +186,14 @@ class TestMeanField:
         rows = [
             {**MAMBA.columns(40.0), "seed": s, "step": t, "hinge": 1 / (1 + t / unit), "diverged": s == 3}
             for s in range(4)
-            for t in (0, 100, 300)
+            for t in (0, 100, 301)
         ]
         assert losses(rows, MAMBA, 40.0)[100] == dict.fromkeys(range(3), 1 / (1 + 100 / unit))
         panel = training_panel("", rows, self.settings, {Series("loss", "#000000"): (MAMBA, 40.0)})
         values = [v for layer in panel.spec(100)["layer"] for v in layer["data"]["values"] if v.get("series")]
         reached = {s: max(v["x"] for v in values if v["series"] == s) for s in {v["series"] for v in values}}
         assert len(reached) == 2
-        assert max(reached.values()) == pytest.approx(300 / unit)
+        assert max(reached.values()) == pytest.approx(301 / unit)
 
 
 class TestOtherLayers:
