@@ -36,7 +36,7 @@ def _batches(rows: Sequence[Row], settings: Theorem1Settings) -> Panel:
     panel = Panel(
         f"H  (i), η = {settings.batch_step:g}",
         x=log_axis("batch B", batches),
-        y=Axis("loss after about 4 T", domain=(LEAST, 10), scale="log"),
+        y=Axis("loss after about 4 T", domain=(LEAST, 100), scale="log"),
         height=200,
     )
     panel.rule(y=parts.SMALL, dash=DOTTED)
