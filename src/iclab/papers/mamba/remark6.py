@@ -51,9 +51,9 @@ class Remark6Settings(MambaPaper):
         Different,
         Chosen("heads of linear attention besides one; each must divide d = 30", grid=True),
     ] = (2, 3, 5)
-    outlier_fractions: Annotated[tuple[Fraction, ...], Field(min_length=1), Different, Chosen("α", grid=True)] = (
-        *(0.2, 0.4, 0.5, 0.6, 0.7, 0.8),
-    )
+    outlier_fractions: Annotated[
+        tuple[Fraction, ...], Field(min_length=1), Different, Chosen("α on both sides of 1/2", grid=True)
+    ] = (*(0.2, 0.4, 0.5, 0.6, 0.7, 0.8),)
     other_steps: Annotated[
         int, Field(ge=1), Chosen("T of softmax attention and several heads, which PyTorch trains", grid=True)
     ] = 1000
