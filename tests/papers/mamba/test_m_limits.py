@@ -13,7 +13,8 @@ from iclab.papers.mamba.thm3_settings import LINEAR, MAMBA, Theorem3Settings
 from iclab.papers.mamba.times import HALF
 from iclab.papers.mamba.times_field import field, hitting_times, losses, training_panel
 from iclab.study.charts import Series
-from iclab.theory.meanfield import TrainingSetting, predicted_curve
+from iclab.theory.meanfield import predicted_curve
+from iclab.theory.setting import MambaSetting, ring
 
 SEEDS = 4
 
@@ -156,12 +157,13 @@ class TestMeanField:
     def test_it_is_the_mean_field_of_the_training_itself(self):
         own = SWEEPS["norm"].at(self.settings, 1.5)
         straight = predicted_curve(
-            TrainingSetting(
+            MambaSetting(
                 relevant=8,
-                context_length=40,
-                outlier_fraction=0.3,
+                tasks=ring(8, 7),
+                train_length=40,
+                train_outlier_fraction=0.3,
                 relevant_norm=1.5,
-                outlier_scale=own.train_outlier_scale,
+                train_outlier_scale=own.train_outlier_scale,
                 init_scale=own.init_scale,
                 step_size=0.02,
             ),

@@ -15,7 +15,8 @@ from iclab.papers.mamba.times_chart import FIELD
 from iclab.probes import Row
 from iclab.study.charts import Axis, Panel, Series
 from iclab.study.claims import BySeed
-from iclab.theory.meanfield import Curve, TrainingSetting, predicted_curve
+from iclab.theory.meanfield import Curve, predicted_curve
+from iclab.theory.setting import MambaSetting, ring
 
 POINTS = 48
 """Steps at which (F) is read."""
@@ -24,7 +25,7 @@ LEAST = 1e-3
 
 
 @lru_cache(maxsize=256)
-def _in_units(setting: TrainingSetting, last: int, free_gate: bool) -> Curve:
+def _in_units(setting: MambaSetting, last: int, free_gate: bool) -> Curve:
     return predicted_curve(setting, last, points=POINTS, free_gate=free_gate)
 
 
@@ -33,15 +34,16 @@ def field(own: TimesSettings, model: str, steps: float, frozen: bool = False) ->
     beta = own.pattern_norm
     fast = 1 if model == "mamba" else own.context_length  # so that times are of order 1 for both models
     unit = fast * own.step_sizes[model] * beta**2
-    setting = TrainingSetting(
-        gated=model == "mamba",
+    setting = MambaSetting(
+        model="mamba" if model == "mamba" else "linear",
         relevant=own.relevant,
         outlier=own.outlier,
-        context_length=own.context_length,
-        outlier_fraction=own.train_outlier_fraction,
+        tasks=ring(own.relevant, own.relevant - 1),  # all of them
+        train_length=own.context_length,
+        train_outlier_fraction=own.train_outlier_fraction,
         relevant_norm=1.0,
         outlier_norm=1.0,
-        outlier_scale=round(own.train_outlier_scale * own.outlier_norm / beta, 9),
+        train_outlier_scale=round(own.train_outlier_scale * own.outlier_norm / beta, 9),
         init_scale=round(own.init_scale * beta, 9),
         step_size=1 / fast,
     )
