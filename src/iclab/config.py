@@ -13,6 +13,7 @@ import importlib
 import inspect
 import json
 import sys
+import traceback
 from collections.abc import Callable
 from functools import cached_property
 from pathlib import Path
@@ -24,6 +25,16 @@ from pydantic_core import CoreSchema, core_schema
 
 class InputError(ValueError):
     """A request that cannot be met; the message is one line that says what is allowed."""
+
+
+def what_was_raised(error: Exception) -> str:
+    """Return ``raised KeyError: 'x' (mine.py, line 12)``, with the last line of a user's own file that was running."""
+    text = f"{type(error).__name__}: {error}".splitlines()[0].strip().rstrip(":.")
+    for frame in reversed(traceback.extract_tb(error.__traceback__)):
+        file = Path(frame.filename)
+        if not (file.is_relative_to(Path(__file__).parent) or {"site-packages", "dist-packages"} & {*file.parts}):
+            return f"raised {text} ({file.name}, line {frame.lineno})"
+    return f"raised {text}"
 
 
 def check_whole(**sizes: Any) -> None:
@@ -147,7 +158,7 @@ def _import(path: str) -> Any:
             target = getattr(target, part)
     except Exception as error:  # a user's module may raise anything
         reason = f"{type(error).__name__}: {error}".splitlines()[0]
-        raise InputError(f"{path}: cannot be imported ({reason}); write it as package.module:name") from None
+        raise InputError(f"{path}: cannot be imported ({reason}); write it as package.module:name") from error
     return target
 
 

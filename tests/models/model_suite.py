@@ -80,7 +80,7 @@ class ModelSuite:
     def test_stacked_seeds_are_single_ones_with_their_gradients(self, length):
         tokens = torch.stack([prompts_of(length, seed=seed)[0] for seed in range(3)])
         models = [with_random_weights(self.make(), seed) for seed in range(3)]
-        stacked, single = Stacked(models), OneByOne(models, range(3))
+        stacked, single = Stacked(models, range(3)), OneByOne(models, range(3))
         answers = [ensemble.forward(tokens, training=True) for ensemble in (stacked, single)]
         for first, second in zip(*answers, strict=True):
             torch.testing.assert_close(first, second, atol=1e-10, rtol=1e-10)

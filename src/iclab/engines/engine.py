@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from typing import Protocol
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from iclab.config import InputError
+from iclab.config import Code, InputError
 from iclab.engines import reference
+from iclab.engines.failures import naming
 from iclab.engines.registry import ENGINES, FUSED, FUSED_SUMS
+from iclab.engines.rehearsal import rehearse_answers
 from iclab.engines.trained import Advance, Notify, Trained
 from iclab.engines.training import Training
 from iclab.models import Answer
@@ -41,14 +43,21 @@ def _runner(engine: str) -> Runner:
     return fused
 
 
-def check(training: Training) -> None:
-    """Refuse a model that cannot take these prompts, before any work is done."""
+def check(training: Training, tests: Iterable[Prompts] = ()) -> None:
+    """Refuse a model that cannot be trained, or not be tested on these prompts, before any work is done."""
     if training.engine == "fused":
         from iclab.engines import fused
 
         fused.check(training)
     else:
-        reference.stacking_obstacle(training)  # builds the model, which checks it
+        reference.stacking_obstacle(training)  # which tries the model
+    kinds = {(p.context_length, p.outliers.labels, p.outliers.placement): p for p in tests}
+    for prompts in kinds.values():
+        if training.model.is_users:
+            rehearse_answers(training, prompts)
+        elif isinstance(prompts.outliers.labels, Code) or isinstance(prompts.outliers.placement, Code):
+            with naming(training.model, "in evaluation, seed 0"):
+                prompts.draw((0,), Stream.TEST, count=2)
 
 
 def train(

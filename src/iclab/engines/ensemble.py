@@ -2,14 +2,15 @@
 
 `Stacked` holds the weights of all seeds in one leading dimension and runs them in one `torch.func.vmap`. Modules that
 cannot be stacked (buffers that change, random layers, in-place operations) run one after another in `OneByOne`. Both
-have the same methods; `assemble` chooses between them.
+have the same methods; `iclab.engines.rehearsal` finds out which of them a model needs.
 """
 
 from __future__ import annotations
 
-import copy
-from collections.abc import Iterable, Iterator, Sequence
+import random
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from typing import Any, Self
 
 import numpy as np
 import torch
@@ -17,8 +18,10 @@ from torch import Tensor, nn
 from torch.func import functional_call, stack_module_state, vmap
 
 from iclab.config import InputError
-from iclab.models import Answer, Architecture, Model, as_answer, combine
-from iclab.prompts import Basis, PromptBatch, Prompts
+from iclab.engines.failures import UsersCodeError, naming
+from iclab.engines.training import Training
+from iclab.models import Answer, Architecture, as_answer, combine
+from iclab.prompts import Basis, PromptBatch
 
 Weights = dict[str, Tensor]
 """The weights of every seed by name, (seeds, …)."""
@@ -27,21 +30,22 @@ Weights = dict[str, Tensor]
 class Stacked:
     """Seeds in one leading dimension."""
 
-    def __init__(self, modules: Sequence[nn.Module]) -> None:
+    def __init__(self, modules: Sequence[nn.Module], seeds: Sequence[int]) -> None:
         parameters, buffers = stack_module_state(list(modules))
-        self._parameters: Weights = {name: nn.Parameter(value.detach().clone()) for name, value in parameters.items()}
-        self._buffers = buffers
+        trained = {name for name, parameter in modules[0].named_parameters() if parameter.requires_grad}
+        self._parameters: Weights = {n: nn.Parameter(p.detach().clone()) for n, p in parameters.items() if n in trained}
+        self._buffers = buffers | {n: p.detach() for n, p in parameters.items() if n not in trained}
         self._skeleton = modules[0]  # only its code is used
+        self.running = tuple(seeds)
+        """The seeds at work; if a model raises an exception, these are named."""
+
+    def named_parameters(self) -> Weights:
+        """Return the tensors to optimise by name."""
+        return self._parameters
 
     def parameters(self) -> list[Tensor]:
         """Return the tensors to optimise."""
         return list(self._parameters.values())
-
-    def freeze(self, names: Sequence[str]) -> None:
-        """Let the parameters of these names stay as they are."""
-        _check_names(names, self._parameters)
-        for name in names:
-            self._buffers[name] = self._parameters.pop(name).detach()
 
     def norms(self) -> Tensor:
         """Return the gradient norm of each seed, (seeds,)."""
@@ -60,7 +64,7 @@ class Stacked:
 
         def one(parameters: Weights, buffers: Weights, prompts: Tensor) -> dict[str, Tensor]:
             returned = functional_call(self._skeleton, (parameters, buffers), (prompts,))
-            answer = as_answer(returned, prompts.shape[0], prompts.shape[1] - 1)
+            answer = checked(returned, prompts)
             return {name: part for name, part in answer._asdict().items() if part is not None}  # vmap takes no None
 
         return Answer(**vmap(one)(self._parameters, self._buffers, tokens))
@@ -89,6 +93,7 @@ class Stacked:
             }
             self._parameters[name] = new
         self._buffers = {name: rows(value) for name, value in self._buffers.items()}
+        self.running = tuple(self.running[row] for row in seeds)
         optimizer.param_groups[0]["params"] = self.parameters()
 
 
@@ -100,17 +105,11 @@ class OneByOne:
     """
 
     def __init__(self, modules: Sequence[nn.Module], seeds: Sequence[int]) -> None:
-        self._modules, self._seeds, self._calls = list(modules), list(seeds), 0
+        self._modules, self.seeds, self._calls = list(modules), tuple(seeds), 0
+        self.running = self.seeds
 
     def parameters(self) -> list[Tensor]:
         return [p for module in self._modules for p in module.parameters() if p.requires_grad]
-
-    def freeze(self, names: Sequence[str]) -> None:
-        for module in self._modules:
-            own = dict(module.named_parameters())
-            _check_names(names, own)
-            for name in names:
-                own[name].requires_grad_(False)
 
     def norms(self) -> Tensor:
         def norm(module: nn.Module) -> Tensor:
@@ -127,47 +126,89 @@ class OneByOne:
     def forward(self, tokens: Tensor, training: bool) -> Answer:
         answers = []
         self._calls += 1
-        with torch.random.fork_rng(devices=[]):
-            for module, seed, prompts in zip(self._modules, self._seeds, tokens, strict=True):
-                torch.manual_seed(int(np.random.SeedSequence((seed, self._calls)).generate_state(1)[0]))
-                answers.append(as_answer(module.train(training)(prompts), prompts.shape[0], prompts.shape[1] - 1))
+        with Draws() as draws:
+            for module, seed, prompts in zip(self._modules, self.seeds, tokens, strict=True):
+                draws.seed(int(np.random.SeedSequence((seed, self._calls)).generate_state(1)[0]))
+                self.running = (seed,)
+                answers.append(ask(module.train(training), prompts))
+        self.running = self.seeds
         return combine(answers, torch.stack)
 
     def weights(self) -> Weights:
-        states = [module.state_dict() for module in self._modules]
+        states = [tensors(module) for module in self._modules]
         return {name: torch.stack([state[name].detach().cpu().clone() for state in states]) for name in states[0]}
 
     def keep(self, seeds: Sequence[int], optimizer: torch.optim.Optimizer) -> None:
         self._modules = [self._modules[i] for i in seeds]
-        self._seeds = [self._seeds[i] for i in seeds]
+        self.running = self.seeds = tuple(self.seeds[i] for i in seeds)
         alive = {id(p) for p in self.parameters()}
         for group in optimizer.param_groups:
             group["params"] = [p for p in group["params"] if id(p) in alive]
 
 
-def _check_names(names: Sequence[str], known: Iterable[str]) -> None:
-    if unknown := sorted(set(names) - set(known)):
-        raise InputError(f"recipe.frozen = {unknown[0]}: is no parameter of this model; it has {', '.join(known)}")
+class Draws:
+    """A context in which torch, NumPy and Python draw from seeds; outside it, their random numbers go on as before."""
+
+    def __enter__(self) -> Self:
+        self._before: tuple[Any, Any] = (random.getstate(), np.random.get_state())  # noqa: NPY002 (users draw from it)
+        self._torch = torch.random.fork_rng(devices=[])
+        self._torch.__enter__()
+        return self
+
+    def __exit__(self, *raised: Any) -> None:
+        self._torch.__exit__(*raised)
+        self._restore(*self._before)
+
+    def seed(self, number: int) -> None:
+        """Let all of them start here."""
+        torch.manual_seed(number)
+        np.random.seed(number % 2**32)  # noqa: NPY002
+        random.seed(number)
+        self._number = number
+
+    @property
+    def outside_torch(self) -> bool:
+        """Whether NumPy or Python have drawn anything since they were seeded."""
+        python, numpy = random.getstate(), np.random.get_state()  # noqa: NPY002
+        random.seed(self._number)
+        np.random.seed(self._number % 2**32)  # noqa: NPY002
+        used = python != random.getstate() or repr(numpy) != repr(np.random.get_state())  # noqa: NPY002
+        self._restore(python, numpy)
+        return used
+
+    def _restore(self, python: Any, numpy: Any) -> None:
+        random.setstate(python)
+        np.random.set_state(numpy)  # noqa: NPY002
 
 
-def initial_modules(
-    model: Model,
-    width: int,
-    prompts: Prompts,
-    seeds: Sequence[int],
-    bases: Sequence[Basis],
-    dtype: torch.dtype,
-) -> list[nn.Module]:
+def initial_modules(training: Training, seeds: Sequence[int], bases: Sequence[Basis]) -> list[nn.Module]:
     """Build the module of each seed: a pure function of the seed and, if it uses `initialise`, of the basis."""
-    modules = []
+    model, prompts, dtype = training.model, training.prompts, getattr(torch, training.dtype)
+    width, modules = prompts.patterns.dimension + prompts.label_width, []
     for seed, basis in zip(seeds, bases, strict=True):
-        with torch.random.fork_rng(devices=[]), _default_dtype(dtype):
-            torch.manual_seed(seed)
-            module = model.build(width, prompts.context_length, prompts.label_width).to(dtype)
-        if isinstance(module, Architecture):
-            module.initialise(basis, seed)
+        with Draws() as draws, _default_dtype(dtype):
+            draws.seed(seed)
+            try:
+                module = model.build(width, prompts.context_length, prompts.label_width)
+            except InputError as error:
+                seeded = f"model = {model.label}, seed {seed}:" if error.__cause__ else f"model = {model.label}:"
+                text = str(error).replace(f"model = {model.label}:", seeded, 1)
+                raise UsersCodeError(text) from error.__cause__ or error
+        with naming(model, f"at the start, seed {seed}"):
+            _check_dtypes(module, training.dtype)
+            module.to(training.device, dtype)
+            if isinstance(module, Architecture):
+                module.initialise(basis, seed)
         modules.append(module)
     return modules
+
+
+def _check_dtypes(module: nn.Module, dtype: str) -> None:
+    """Refuse parameters of a kind that would be turned into another without a word."""
+    for name, parameter in module.named_parameters():
+        if parameter.is_complex() or (parameter.is_floating_point() and parameter.dtype.itemsize < 4):
+            kind = str(parameter.dtype).removeprefix("torch.")
+            raise InputError(f"{name} is of {kind}: parameters must be float32 or float64; this training is {dtype}")
 
 
 @contextmanager
@@ -181,33 +222,52 @@ def _default_dtype(dtype: torch.dtype) -> Iterator[None]:
         torch.set_default_dtype(before)
 
 
-def assemble(
-    model: Model, modules: Sequence[nn.Module], seeds: Sequence[int], example: Tensor
-) -> tuple[Stacked | OneByOne, str]:
-    """Stack the modules if `torch.func` can, else run them one by one; return the reason why they are not stacked."""
-    _check_shape(modules[0], example[0])
-    obstacle = model.architecture.one_by_one(model.options)
-    if not obstacle and list(modules[0].buffers()) and not model.architecture.constant_buffers:
-        obstacle = "it has buffers, which may change while it runs"
-    if obstacle:
-        return OneByOne(modules, seeds), obstacle
-    stacked = Stacked(modules)
-    try:
-        stacked.forward(example, training=True)
-    except RuntimeError as error:
-        return OneByOne(modules, seeds), str(error).strip().splitlines()[0].rstrip(".")
-    return stacked, ""
+def materialise(modules: Sequence[nn.Module], seeds: Sequence[int], tokens: Tensor) -> None:
+    """Let modules make what they make in their first forward pass; what they draw is a function of the seed."""
+    for module, seed, prompts in zip(modules, seeds, tokens, strict=True):
+        with torch.no_grad(), Draws() as draws:
+            draws.seed(seed)
+            module.eval()(prompts.clone())
 
 
-def _check_shape(module: nn.Module, prompts: Tensor) -> None:
-    """Try one batch, to refuse a model of the wrong shape before any work is done."""
-    try:
-        with torch.no_grad(), torch.random.fork_rng(devices=[]):
-            returned = copy.deepcopy(module)(prompts)
-    except Exception as error:  # a user's module may raise anything
-        reason = f"{type(error).__name__}: {error}".splitlines()[0]
-        raise InputError(
-            f"model = {type(module).__name__}: cannot take prompts of shape {tuple(prompts.shape)} "
-            f"(batch, context_length + 1, width): {reason}"
-        ) from error
-    as_answer(returned, prompts.shape[0], prompts.shape[1] - 1)
+def freeze(module: nn.Module, names: Sequence[str]) -> None:
+    """Let the parameters of these names stay as they are."""
+    own = dict(module.named_parameters())
+    if unknown := sorted(set(names) - set(own)):
+        raise InputError(f"recipe.frozen = {unknown[0]}: is no parameter of this model; it has {', '.join(own)}")
+    for name in names:
+        own[name].requires_grad_(False)
+
+
+def tensors(module: nn.Module) -> Weights:
+    """Return parameters and buffers by name, those that torch would not save too; each tensor once."""
+    return dict(module.named_parameters()) | dict(module.named_buffers())
+
+
+def restore(module: nn.Module, weights: Weights) -> None:
+    """Give a module the tensors that `tensors` returned of a module like it."""
+    own = dict(module.named_parameters(remove_duplicate=False)) | dict(module.named_buffers(remove_duplicate=False))
+    for name, value in weights.items():
+        if name not in own:
+            raise InputError(f"weights.{name}: is no weight of this model; it has {', '.join(own)}")
+        if own[name].shape == value.shape:
+            with torch.no_grad():
+                own[name].copy_(value)
+        elif isinstance(own[name], nn.Parameter):
+            raise InputError(f"weights.{name} of shape {tuple(value.shape)}: must be {tuple(own[name].shape)}")
+        else:  # a buffer that has grown
+            owner, _, last = name.rpartition(".")
+            setattr(module.get_submodule(owner), last, value.to(own[name]))
+
+
+def ask(module: nn.Module, prompts: Tensor) -> Answer:
+    """Answer prompts (batch, l + 1, width) of one seed, and check what the module returns."""
+    return checked(module(prompts), prompts)
+
+
+def checked(returned: Answer | Tensor, prompts: Tensor) -> Answer:
+    """Turn what a module returned into an `Answer`, and refuse one of a wrong shape, dtype or device."""
+    answer = as_answer(returned, prompts.shape[0], prompts.shape[1] - 1)
+    if answer.output.device != prompts.device:
+        raise InputError(f"output device = {answer.output.device}: must be {prompts.device}, where the prompts are")
+    return answer

@@ -8,17 +8,21 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from functools import partial
 
 import numpy as np
 import torch
+from numpy.typing import NDArray
 
 from iclab.config import InputError
-from iclab.engines.ensemble import OneByOne, Stacked, Weights, assemble, initial_modules
-from iclab.engines.losses import loss_function
+from iclab.engines.ensemble import OneByOne, Stacked, Weights, restore
+from iclab.engines.failures import in_words, naming
+from iclab.engines.losses import Loss, loss_function
 from iclab.engines.recipe import OPTIMIZERS
 from iclab.engines.registry import COMPACT
+from iclab.engines.rehearsal import Rehearsed, fresh_modules, rehearse_answers, rehearse_training
 from iclab.engines.stopping import Watch
-from iclab.engines.trained import Advance, Notify, Trained, bases, stacked_dictionary
+from iclab.engines.trained import Advance, Notify, Trained, stacked_dictionary
 from iclab.engines.training import Training
 from iclab.models import Answer
 from iclab.prompts import PromptBatch, Prompts, Stream
@@ -51,14 +55,13 @@ def train(
 
 
 def _train(training: Training, seeds: tuple[int, ...], advance: Advance, notify: Notify) -> Trained:
-    recipe, dtype = training.recipe, getattr(torch, training.dtype)
+    recipe = training.recipe
     alive = list(range(len(seeds)))  # rows of `seeds` that still train
-    ensemble, obstacle = _ensemble(training, seeds)
+    rehearsed = rehearse_training(training)
+    for note in rehearsed.notes if recipe.steps else ():
+        notify(note)
+    ensemble = _ensemble(training, seeds, rehearsed)
     forward = _Forward(training, seeds, ensemble)
-    if obstacle and recipe.steps and not isinstance(training.model.name, str):  # its author may want to know
-        notify(f"{training.model.label}: seeds run one after another, not stacked: {obstacle}")
-    ensemble.freeze(recipe.frozen)
-    _check_parameters(training, ensemble)
     parameters = ensemble.parameters() or [torch.zeros(1)]  # an optimiser needs something, even for 0 steps
     optimizer = OPTIMIZERS[recipe.optimizer](parameters, lr=recipe.step_size, **recipe.optimizer_options)
     loss_of, watch = (
@@ -75,22 +78,8 @@ def _train(training: Training, seeds: tuple[int, ...], advance: Advance, notify:
             snapshots[step] = _scatter(ensemble.weights(), alive, len(seeds), ended)
         if step == recipe.steps or not alive:
             break
-        prompts = training.prompts_at(step)
-        batch = prompts.draw(
-            [seeds[i] for i in alive], Stream.TRAIN, step=step, count=recipe.batch_size, dtype=training.dtype
-        )
-        target = torch.from_numpy(batch.target).to(training.device, dtype)
-        output = forward(prompts, batch, alive).output
-        loss = loss_of(output, target).mean(1)  # (seeds,)
-        optimizer.zero_grad(set_to_none=True)
-        loss.sum().backward()
-        if recipe.clip is not None:
-            ensemble.scale_gradients((recipe.clip / ensemble.norms()).clamp(max=1.0))
-        for group in optimizer.param_groups:
-            group["lr"] = recipe.step_size * recipe.rate(step)
-        optimizer.step()
-
-        losses[step, alive] = loss.detach().cpu().numpy()
+        with naming(training.model, partial(_place, f"step {step}", ensemble)):
+            losses[step, alive] = _step(training, step, seeds, alive, ensemble, forward, optimizer, loss_of)
         going = [i for i in alive if np.isfinite(losses[step, i])]
         diverged_at[[i for i in alive if i not in going]] = step
         _keep(ensemble, optimizer, alive, going)
@@ -104,10 +93,44 @@ def _train(training: Training, seeds: tuple[int, ...], advance: Advance, notify:
 
     for step in recipe.kept:  # after the last seed has diverged or stopped
         snapshots.setdefault(step, _scatter({n: w[:0] for n, w in snapshots[0].items()}, [], len(seeds), ended))
-    for end in snapshots[recipe.steps].values():
-        broken = ~end.reshape(len(seeds), -1).isfinite().all(1).numpy()
-        diverged_at[broken & (diverged_at < 0)] = recipe.steps
+    for name, end in snapshots[recipe.steps].items():
+        start = snapshots[0][name]  # a mask may be infinite from the start
+        lost = ~end.isfinite() & (start.isfinite() if start.shape == end.shape else True)
+        diverged_at[lost.reshape(len(seeds), -1).any(1).numpy() & (diverged_at < 0)] = recipe.steps
     return Trained(training, tuple(seeds), snapshots, diverged_at, losses)
+
+
+def _place(when: str, ensemble: Stacked | OneByOne) -> str:
+    """Say what is going on, for the message of an exception."""
+    return f"{when}, {in_words(ensemble.running)}"
+
+
+def _step(
+    training: Training,
+    step: int,
+    seeds: tuple[int, ...],
+    alive: list[int],
+    ensemble: Stacked | OneByOne,
+    forward: _Forward,
+    optimizer: torch.optim.Optimizer,
+    loss_of: Loss,
+) -> NDArray[np.float64]:
+    """Take one step; return the loss before it of each seed that still trains."""
+    recipe, prompts = training.recipe, training.prompts_at(step)
+    batch = prompts.draw(
+        [seeds[i] for i in alive], Stream.TRAIN, step=step, count=recipe.batch_size, dtype=training.dtype
+    )
+    target = torch.from_numpy(batch.target).to(training.device, getattr(torch, training.dtype))
+    output = forward(prompts, batch, alive).output
+    loss = loss_of(output, target).mean(1)  # (seeds,)
+    optimizer.zero_grad(set_to_none=True)
+    loss.sum().backward()
+    if recipe.clip is not None:
+        ensemble.scale_gradients((recipe.clip / ensemble.norms()).clamp(max=1.0))
+    for group in optimizer.param_groups:
+        group["lr"] = recipe.step_size * recipe.rate(step)
+    optimizer.step()
+    return loss.detach().cpu().numpy()
 
 
 def weights(trained: Trained, step: int) -> Weights:
@@ -127,10 +150,12 @@ def answers(
 ) -> Iterator[tuple[PromptBatch, Answer]]:
     """Answer ``count`` fresh prompts per seed with the given weights, one chunk at a time."""
     training, seeds = trained.training, trained.seeds
-    ensemble, _ = _ensemble(training, seeds, weights=weights)
+    with one_thread():
+        ensemble = _ensemble(training, seeds, rehearse_answers(training, prompts), weights)
     forward = _Forward(training, seeds, ensemble)
+    place = partial(_place, "in evaluation", ensemble)
     for first in range(0, count, CHUNK):
-        with one_thread(), torch.no_grad():
+        with one_thread(), torch.no_grad(), naming(training.model, place):
             batch = prompts.draw(
                 seeds, stream, step=step, first=first, count=min(CHUNK, count - first), dtype=training.dtype
             )
@@ -171,39 +196,31 @@ def with_label(dictionary: torch.Tensor, width: int) -> torch.Tensor:
 
 
 def stacking_obstacle(training: Training) -> str:
-    """Return the reason why seeds of this model cannot be stacked; empty if they can."""
-    ensemble, obstacle = _ensemble(training, (0, 1))
-    ensemble.freeze(training.recipe.frozen)
-    _check_parameters(training, ensemble)
+    """Try the model; return the reason why its seeds cannot be stacked in training, empty if they can."""
+    with one_thread():
+        obstacle = rehearse_training(training).obstacle
+    _check_compact(training, obstacle)
     loss_function(training.recipe.loss, training.prompts.label_width)
     return obstacle
 
 
-def _check_parameters(training: Training, ensemble: Stacked | OneByOne) -> None:
-    if training.recipe.steps and not ensemble.parameters():
-        raise InputError(f"model = {training.model.label}: has no parameters to train; use steps = 0")
-
-
-def _ensemble(
-    training: Training,
-    seeds: tuple[int, ...],
-    weights: Weights | None = None,
-) -> tuple[Stacked | OneByOne, str]:
-    """Build the models of all seeds with their initial weights, or with the given ones."""
-    first = training.prompts.draw(seeds, Stream.TRAIN, count=2, dtype=training.dtype)
-    example = first.dense(stacked_dictionary(training, seeds, training.prompts))
-    dtype = getattr(torch, training.dtype)
-    modules = initial_modules(training.model, example.shape[-1], training.prompts, seeds, bases(training, seeds), dtype)
-    for row, module in enumerate(modules):
-        module.to(training.device)
-        if weights is not None:
-            module.load_state_dict({name: w[row] for name, w in weights.items()})
-    ensemble, obstacle = assemble(training.model, modules, seeds, example)
+def _check_compact(training: Training, obstacle: str) -> None:
     if obstacle and training.engine == "compact":
         raise InputError(
             f"model = {training.model.label}: has a compact form, so its seeds must be stacked: {obstacle}"
         )
-    return ensemble, obstacle
+
+
+def _ensemble(
+    training: Training, seeds: tuple[int, ...], rehearsed: Rehearsed, weights: Weights | None = None
+) -> Stacked | OneByOne:
+    """Build the models of all seeds with their initial weights, or with the given ones."""
+    _check_compact(training, rehearsed.obstacle)
+    modules = fresh_modules(training, seeds, rehearsed.lazy)
+    if weights is not None:
+        for row, module in enumerate(modules):
+            restore(module, {name: w[row] for name, w in weights.items()})
+    return OneByOne(modules, seeds) if rehearsed.obstacle else Stacked(modules, seeds)
 
 
 def _keep(ensemble: Stacked | OneByOne, optimizer: torch.optim.Optimizer, rows: list[int], kept: list[int]) -> None:

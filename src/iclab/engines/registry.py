@@ -113,11 +113,16 @@ ENGINES: dict[str, Engine] = {
 """The engines by name, the fastest first: ``auto`` takes the first that applies."""
 
 
+USERS_MODULES = 2
+"""The version of what engines do with users' own modules only: 2 leaves parameters without ``requires_grad`` alone."""
+
+
 def versions(training: Training) -> dict[str, int]:
     """Return the versions of all code that decides the weights of a training: part of the hash of its cells."""
     names = (training.engine, *ENGINES[training.engine].built_on)
     engines = {name: ENGINES[name].version for name in names}
-    return {"prompts": prompts.VERSION, "model": training.model.architecture.version, **engines}
+    users = {"users_modules": USERS_MODULES} if training.model.is_users else {}
+    return {"prompts": prompts.VERSION, "model": training.model.architecture.version, **engines, **users}
 
 
 def faster_obstacle(training: Training) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import warnings
+from functools import cached_property
 from typing import Annotated, Any, Literal
 
 from pydantic import Field, model_validator
@@ -54,6 +55,11 @@ class Training(Config):
         elif obstacle := ENGINES[self.engine].obstacle(self):
             raise ValueError(f"engine = {self.engine}: does not apply: {obstacle}; use auto or reference")
         return self
+
+    @cached_property
+    def rehearsals(self) -> dict[Any, Any]:
+        """What `iclab.engines.rehearsal` found out about the model; no part of the description."""
+        return {}
 
     @property
     def phases(self) -> tuple[Prompts, ...]:

@@ -14,6 +14,7 @@ from iclab.lab.forecast import Forecast
 from iclab.lab.plan import Plan
 from iclab.lab.progress import ProgressPrinter
 from iclab.lab.store import Store
+from iclab.prompts import Prompts
 
 
 def run(
@@ -47,8 +48,7 @@ def run(
         store.keep(records)
         return plan
     stages = executor.stages(plan)
-    for training in {cell.training.digest(): cell.training for cell in plan.trainings.values()}.values():
-        check(training)  # refuse a model that cannot run before anything is written
+    _check(plan)
     store.open_for_writing()
     store.keep(records)
     forecast = Forecast.of(stages, costs.load(store.path))
@@ -58,3 +58,13 @@ def run(
     finally:
         costs.save(store.path, forecast.rates())
     return plan
+
+
+def _check(plan: Plan) -> None:
+    """Refuse a model that cannot be trained, or not be tested as planned, before anything is written."""
+    trainings = {cell.training.digest(): cell.training for cell in plan.trainings.values()}
+    tests: dict[str, list[Prompts]] = {name: [] for name in trainings}
+    for hash_, cell in plan.trainings.items():
+        tests[cell.training.digest()] += [measurement.prompts for measurement in plan.measurements[hash_]]
+    for name, training in trainings.items():
+        check(training, tests[name])

@@ -45,13 +45,13 @@ def as_answer(returned: Answer | Tensor, batch: int, length: int, label_width: i
         gate=_by_layer("gate", answer.gate, batch, length),
     )
     if not isinstance(output, torch.Tensor):
-        raise InputError(f"model output = {type(output).__name__}: must be a tensor of shape ({batch}, {label_width})")
-    if output.shape == (batch,) and label_width == 1:
-        return answer._replace(output=output.unsqueeze(-1))
+        raise InputError(f"output = {type(output).__name__}: must be a tensor of shape ({batch}, {label_width})")
+    if output.dtype not in (torch.float32, torch.float64):
+        raise InputError(f"output dtype = {str(output.dtype).removeprefix('torch.')}: must be float32 or float64")
+    if label_width == 1 and output.shape in ((batch,), () if batch == 1 else (batch,)):  # squeezed
+        return answer._replace(output=output.reshape(batch, 1))
     if output.shape != (batch, label_width):
-        raise InputError(
-            f"model output shape = {tuple(output.shape)}: must be ({batch}, {label_width}), one row per prompt"
-        )
+        raise InputError(f"output shape = {tuple(output.shape)}: must be ({batch}, {label_width}), one row per prompt")
     return answer
 
 
@@ -65,4 +65,4 @@ def _by_layer(name: str, part: Tensor | None, batch: int, length: int) -> Tensor
         if part.dim() == 3:
             return part
     found = f"shape {tuple(part.shape)}" if isinstance(part, torch.Tensor) else type(part).__name__
-    raise InputError(f"model {name} = {found}: must be a tensor ({batch}, {length}) or ({batch}, layers, {length})")
+    raise InputError(f"{name} = {found}: must be a tensor ({batch}, {length}) or ({batch}, layers, {length})")

@@ -10,7 +10,7 @@ import torch
 from pydantic import Field, ValidationInfo, field_validator
 from torch import nn
 
-from iclab.config import Code, Config, InputError
+from iclab.config import Code, Config, InputError, what_was_raised
 from iclab.models.base import MODELS, Architecture, declared
 
 GIVEN = ("width", "context_length", "label_width")
@@ -38,6 +38,8 @@ class Model(Config):
     @field_validator("name", mode="before")
     @classmethod
     def _known(cls, value: Any) -> Any:
+        if isinstance(value, nn.Module):
+            raise ValueError("must be the class, not a module that is built already: every seed builds its own")
         if isinstance(value, type):
             return Code.of(value)
         if isinstance(value, str) and ":" in value:
@@ -74,6 +76,11 @@ class Model(Config):
     def label(self) -> str:
         """The name in rows and messages; for a user's class, its name without the path."""
         return self.name if isinstance(self.name, str) else self.name.path.rpartition(":")[2]
+
+    @property
+    def is_users(self) -> bool:
+        """Whether it is a user's own class, and not a built-in one."""
+        return not isinstance(self.name, str)
 
     @property
     def architecture(self) -> type[Architecture]:
@@ -114,9 +121,10 @@ class Model(Config):
             module = factory(**arguments)
         except InputError as error:
             raise InputError(f"model = {self.label}: {error}") from None
-        except (TypeError, ValueError, RuntimeError) as error:
-            reason = f"{type(error).__name__}: {error}".splitlines()[0]
-            raise InputError(f"model = {self.label}: cannot be built with {arguments} ({reason})") from error
+        except Exception as error:  # a user's class may raise anything
+            raise InputError(
+                f"model = {self.label}: cannot be built with {arguments}: {what_was_raised(error)}"
+            ) from error
         return module
 
 

@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 from pydantic import BeforeValidator, Field, model_validator
 
-from iclab.config import Code, Config, InputError, OutsideTheoremWarning
+from iclab.config import Code, Config, InputError, OutsideTheoremWarning, what_was_raised
 from iclab.prompts.counters import Stream, bernoulli, normals
 from iclab.prompts.patterns import Basis, Patterns
 
@@ -231,8 +231,7 @@ def _call(rule: Code, field: str, *arguments: Any) -> Any:
     try:
         return rule.load()(*arguments)
     except Exception as error:
-        reason = f"{type(error).__name__}: {error}".splitlines()[0]
-        raise InputError(f"outliers.{field} = {rule.path}: raised {reason}") from error
+        raise InputError(f"outliers.{field} = {rule.path}: {what_was_raised(error)}") from error
 
 
 def _exactly(word: NDArray[np.uint32], count: int) -> NDArray[np.bool_]:
