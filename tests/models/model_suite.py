@@ -1,13 +1,16 @@
-"""One suite of tests that every architecture inherits, in float64 unless said otherwise."""
+"""One suite of tests that every architecture inherits, in float64 unless said otherwise.
+
+It runs the checks that users' models can pass too (`iclab.testing`), and adds those that need the equation.
+"""
 
 import numpy as np
 import pytest
 import torch
 from torch.func import functional_call
 
-from iclab.engines.ensemble import OneByOne, Stacked
-from iclab.models import as_answer
+from iclab.models import Model, as_answer
 from iclab.prompts import Outliers, Patterns, Prompts, Stream
+from iclab.testing import check_model
 
 WIDTH = 13
 LENGTHS = [1, 2, 7, 20]
@@ -36,7 +39,10 @@ def weights_of(model):
 
 
 class ModelSuite:
-    """Subclass it, say how to ``make`` a model and how to answer one prompt ``by_hand``."""
+    """Subclass it, name the ``model`` and its ``options``, and say how to answer one prompt ``by_hand``."""
+
+    model = ""
+    options: dict = {}
 
     turns = True
     """Whether turning inputs and all that reads them changes nothing (a gate for each channel knows the axes)."""
@@ -45,8 +51,11 @@ class ModelSuite:
     long = 2000
     """How long a long prompt is."""
 
+    def described(self):
+        return Model(name=self.model, options=self.options)
+
     def make(self):
-        raise NotImplementedError
+        return self.described().build(WIDTH, context_length=8)
 
     def by_hand(self, weights, prompt):
         """Output, attention (layers, l) and gates (layers, l) of one prompt, by literal loops."""
@@ -76,25 +85,9 @@ class ModelSuite:
 
         assert torch.autograd.gradcheck(output, tuple(model.parameters()), fast_mode=True)
 
-    @pytest.mark.parametrize("length", [1, 7, 20])
-    def test_stacked_seeds_are_single_ones_with_their_gradients(self, length):
-        tokens = torch.stack([prompts_of(length, seed=seed)[0] for seed in range(3)])
-        models = [with_random_weights(self.make(), seed) for seed in range(3)]
-        stacked, single = Stacked(models, range(3)), OneByOne(models, range(3))
-        answers = [ensemble.forward(tokens, training=True) for ensemble in (stacked, single)]
-        for first, second in zip(*answers, strict=True):
-            torch.testing.assert_close(first, second, atol=1e-10, rtol=1e-10)
-        for answer in answers:
-            answer.output.sum().backward()
-        singles = [[p.grad for p in model.parameters()] for model in models]
-        for together, *apart in zip(stacked.parameters(), *singles, strict=True):
-            torch.testing.assert_close(together.grad, torch.stack(apart), atol=1e-10, rtol=1e-10)
-
-    def test_a_prompt_does_not_know_its_neighbours(self):
-        tokens, _ = prompts_of(7, batch=4)
-        model = with_random_weights(self.make())
-        for whole, alone in zip(model(tokens), model(tokens[2:3]), strict=True):
-            torch.testing.assert_close(whole[2:3], alone, atol=1e-10, rtol=1e-10)
+    def test_it_passes_the_checks_of_users_models(self):
+        checked = check_model(self.described(), dtype="float64", noise=0.15)
+        assert not checked.skipped
 
     def test_turning_prompts_and_weights_together_changes_nothing(self):
         if not self.turns:

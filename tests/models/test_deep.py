@@ -18,10 +18,9 @@ class DeepSuite(ModelSuite):
     """Every sum of `iclab.models.deep` as a loop over positions i, heads h and tokens j."""
 
     kind = None
-    options: dict = {}
 
-    def make(self):
-        return self.kind(width=WIDTH, layers=3, **self.options)
+    def described(self):
+        return Model(name=self.kind.name, options={"layers": 3, **self.options})
 
     def share(self, weights, layer, head, tokens, i):
         """What position i takes of every token, (l + 1,) or (l + 1, channels): attention and gate apart."""

@@ -22,11 +22,10 @@ def affine(x, weights, name):
 
 
 class TestGPT2(ModelSuite):
+    model = "gpt2"
+    options = {"layers": 2, "heads": 2, "hidden": 8}
     turns = False  # its weights are not the matrices that the suite knows how to turn: see below
     long = 250
-
-    def make(self):
-        return GPT2(width=WIDTH, layers=2, heads=2, hidden=8)
 
     def by_hand(self, weights, prompt):
         stream = prompt @ weights["readin.weight"].T + weights["readin.bias"]

@@ -6,7 +6,7 @@ import torch
 from model_suite import LENGTHS, OUTLIERS, WIDTH, ModelSuite, prompts_of, weights_of, with_random_weights
 from scipy.special import expit as sigmoid
 
-from iclab.models import Linear, Mamba, Softmax, SoftmaxMLP
+from iclab.models import Linear, Mamba, SoftmaxMLP
 from iclab.prompts import Patterns
 
 
@@ -16,8 +16,7 @@ class OneLayerSuite(ModelSuite):
 
 
 class TestMamba(OneLayerSuite):
-    def make(self):
-        return Mamba(width=WIDTH)
+    model = "mamba"
 
     def by_hand(self, weights, prompt):
         scores, gates = self.scores(weights, prompt), []
@@ -30,13 +29,11 @@ class TestMamba(OneLayerSuite):
 
 
 class TestMambaRecurrence(TestMamba):
-    def make(self):
-        return Mamba(width=WIDTH, form="recurrence")
+    options = {"form": "recurrence"}
 
 
 class TestLinear(OneLayerSuite):
-    def make(self):
-        return Linear(width=WIDTH)
+    model = "linear"
 
     def by_hand(self, weights, prompt):
         scores = self.scores(weights, prompt)
@@ -44,8 +41,7 @@ class TestLinear(OneLayerSuite):
 
 
 class TestSoftmax(OneLayerSuite):
-    def make(self):
-        return Softmax(width=WIDTH)
+    model = "softmax"
 
     def by_hand(self, weights, prompt):
         scores = np.exp(self.scores(weights, prompt))
@@ -54,10 +50,12 @@ class TestSoftmax(OneLayerSuite):
 
 
 class TestSoftmaxMLP(OneLayerSuite):
+    model = "softmax-mlp"
+    options = {"neurons": 7, "value_size": 9}
     still = ("hidden",)
 
     def make(self):
-        model = SoftmaxMLP(width=WIDTH, neurons=7, value_size=9).double()
+        model = super().make().double()
         model.signs.copy_(torch.tensor([1, -1, 1, 1, -1, 1, -1], dtype=torch.float64) / 7)
         return model
 

@@ -18,7 +18,7 @@ from torch import Tensor, nn
 from torch.func import functional_call, stack_module_state, vmap
 
 from iclab.config import InputError
-from iclab.engines.failures import UsersCodeError, naming
+from iclab.engines.failures import Located, naming
 from iclab.engines.training import Training
 from iclab.models import Answer, Architecture, as_answer, combine
 from iclab.prompts import Basis, PromptBatch
@@ -130,7 +130,7 @@ class OneByOne:
             for module, seed, prompts in zip(self._modules, self.seeds, tokens, strict=True):
                 draws.seed(int(np.random.SeedSequence((seed, self._calls)).generate_state(1)[0]))
                 self.running = (seed,)
-                answers.append(ask(module.train(training), prompts))
+                answers.append(ask(module.train(training), prompts.clone()))  # it may change them in place
         self.running = self.seeds
         return combine(answers, torch.stack)
 
@@ -193,7 +193,7 @@ def initial_modules(training: Training, seeds: Sequence[int], bases: Sequence[Ba
             except InputError as error:
                 seeded = f"model = {model.label}, seed {seed}:" if error.__cause__ else f"model = {model.label}:"
                 text = str(error).replace(f"model = {model.label}:", seeded, 1)
-                raise UsersCodeError(text) from error.__cause__ or error
+                raise Located(text) from error.__cause__ or error
         with naming(model, f"at the start, seed {seed}"):
             _check_dtypes(module, training.dtype)
             module.to(training.device, dtype)
@@ -234,7 +234,7 @@ def freeze(module: nn.Module, names: Sequence[str]) -> None:
     """Let the parameters of these names stay as they are."""
     own = dict(module.named_parameters())
     if unknown := sorted(set(names) - set(own)):
-        raise InputError(f"recipe.frozen = {unknown[0]}: is no parameter of this model; it has {', '.join(own)}")
+        raise Located(f"recipe.frozen = {unknown[0]}: is no parameter of this model; it has {', '.join(own)}")
     for name in names:
         own[name].requires_grad_(False)
 

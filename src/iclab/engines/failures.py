@@ -9,8 +9,8 @@ from iclab.config import InputError, what_was_raised
 from iclab.models import Model
 
 
-class UsersCodeError(InputError):
-    """A user's model or rule raised an exception, which is its ``__cause__``, or returned what cannot be used."""
+class Located(InputError):  # noqa: N818 (an InputError)
+    """An error whose line says already what it is about. What a user's code raised is its ``__cause__``."""
 
 
 @contextmanager
@@ -18,14 +18,14 @@ def naming(model: Model, place: str | Callable[[], str]) -> Iterator[None]:
     """Turn what a user's code raises inside into one line that names the model and the place, as it is by then."""
     try:
         yield
-    except UsersCodeError:  # a place further inside is named already
+    except Located:
         raise
     except Exception as error:  # a user's code may raise anything
         where = f"model = {model.label}, {place if isinstance(place, str) else place()}"
         if isinstance(error, InputError):
-            raise UsersCodeError(f"{where}: {error}") from error.__cause__ or error
+            raise Located(f"{where}: {error}") from error.__cause__ or error
         if model.is_users:
-            raise UsersCodeError(f"{where}: {what_was_raised(error)}") from error
+            raise Located(f"{where}: {what_was_raised(error)}") from error
         raise  # a mistake of ours
 
 

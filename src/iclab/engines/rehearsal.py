@@ -17,8 +17,8 @@ from torch import Tensor, nn
 from torch.nn.parameter import is_lazy
 
 from iclab.config import InputError, what_was_raised
-from iclab.engines.ensemble import Draws, Stacked, Weights, ask, freeze, initial_modules, materialise, tensors
-from iclab.engines.failures import naming
+from iclab.engines.ensemble import Draws, Stacked, Weights, ask, freeze, initial_modules, materialise, restore, tensors
+from iclab.engines.failures import Located, naming
 from iclab.engines.trained import bases, stacked_dictionary
 from iclab.engines.training import Training
 from iclab.prompts import Prompts, Stream
@@ -68,9 +68,10 @@ def rehearse_training(training: Training) -> Rehearsed:
             tokens = drawn(training, training.prompts, min(2, training.recipe.batch_size), stream=Stream.TRAIN)
             (module,) = fresh_modules(training, (0,), answers.lazy)
             if not any(p.requires_grad for p in module.parameters()):
-                raise InputError("has no parameters to train; use steps = 0")
+                raise Located(f"model = {label}: has no parameters to train; use steps = 0")
             if training.model.is_users:
                 notes += _try_two_steps(module, tokens[0])
+                _check_complete(module, fresh_modules(training, (0,), answers.lazy)[0], tokens[0])
             obstacle = _stacking_obstacle(training, tokens, answers.lazy, learning=True)
     if training.model.is_users:  # its author may want to know
         if obstacle:
@@ -134,6 +135,21 @@ def _try_two_steps(module: nn.Module, tokens: Tensor) -> list[str]:
     if not any(gradient.to_dense().any() for gradient in gradients):
         return ["in a trial step every gradient was 0, so its parameters may not move"]
     return []
+
+
+def _check_complete(used: nn.Module, fresh: nn.Module, tokens: Tensor) -> None:
+    """Refuse a model that would be measured without something that it has kept in training."""
+    restore(fresh, tensors(used))
+    with torch.no_grad(), Draws() as draws:
+        answers = []
+        for module in (used, fresh):
+            draws.seed(0)
+            answers.append({"output": ask(module.eval(), tokens.clone()).output})
+    if not _close(*answers):
+        raise InputError(
+            "it keeps something in training that is no parameter or buffer, and would be measured without it; "
+            "use register_buffer"
+        )
 
 
 def _note_on_length(training: Training) -> list[str]:
