@@ -145,6 +145,26 @@ REFUSED: dict[str, tuple[tuple[object, ...], tuple[str, ...]]] = {
     "model of the wrong input width": ((*TRAIN, "--model", "my_mod:Narrow"), ("Narrow", "(2, 21, 31)")),
     "model of the wrong input rank": ((*TRAIN, "--model", "my_mod:Flat"), ("Flat", "(2, 21, 31)")),
     "model that raises without a word": ((*TRAIN, "--model", "my_mod:Sulking"), ("Sulking", "(2, 21, 31)")),
+    "model of float16": ((*TRAIN, "--model", "my_mod:Half"), ("Half", "read.weight is of float16", "float32 or")),
+    "model of whole numbers": ((*TRAIN, "--model", "my_mod:Whole"), ("Whole", "output dtype = int64", "float32 or")),
+    "model without gradient": ((*TRAIN, "--model", "my_mod:Detached"), ("Detached", "the output has no gradient")),
+    "model that cannot be built": ((*TRAIN, "--model", "my_mod:Unbuilt"), ("Unbuilt, seed 0", "OSError: no file")),
+    "model that cannot be measured": (
+        (*TRAIN, "--model", "my_mod:Unmeasured"),
+        ("Unmeasured, in evaluation, seed 0", "ZeroDivisionError: not now (my_mod.py, line "),
+    ),
+    "model for prompts of one length": (
+        (*TRAIN, "--model", "my_mod:OneLength", "--test-context-length", 30),
+        ("OneLength, in evaluation", "(2, 31, 31)", "trained on context_length = 20"),
+    ),
+    "rule that raises": (
+        (*LINEAR, "--outlier-fraction", 0.5, "--outlier-labels", "my_mod:raising"),
+        ("linear", "seed 0", "my_mod:raising: raised KeyError: 'x' (my_mod.py, line "),
+    ),
+    "test rule that raises": (
+        (*LINEAR, "--test-outlier-fraction", 0.5, "--test-outlier-labels", "my_mod:raising"),
+        ("linear, in evaluation, seed 0", "my_mod:raising: raised KeyError: 'x' (my_mod.py, line "),
+    ),
     "rule that is not there": (
         (*LINEAR, "--outlier-labels", "my_mod:nothing"),
         ("my_mod:nothing", "cannot be imported"),
@@ -209,6 +229,48 @@ MODULES = {
             def forward(self, prompts):
                 return prompts.mean((1, 2))
 
+        class Half(Good):
+            def __init__(self, width):
+                super().__init__(width)
+                self.half()
+
+        class Whole(Good):
+            def forward(self, prompts):
+                return super().forward(prompts).long()
+
+        class Detached(Good):
+            def forward(self, prompts):
+                return super().forward(prompts).detach()
+
+        class Unbuilt(Good):
+            def __init__(self, width):
+                raise OSError("no file")
+
+        class Unmeasured(Good):
+            def forward(self, prompts):
+                if not self.training:
+                    raise ZeroDivisionError("not now")
+                return super().forward(prompts)
+
+        class OneLength(Good):
+            def __init__(self, width, context_length):
+                super().__init__(width * (context_length + 1))
+
+            def forward(self, prompts):
+                return self.read(prompts.flatten(1))
+
+        class Tires(Good):
+            calls = 0
+
+            def forward(self, prompts):
+                self.calls += self.training
+                if self.calls > 3:
+                    raise KeyError("tired")
+                return super().forward(prompts)
+
+        def raising(examples):
+            return {}["x"]
+
         def function(width):
             return width
         """,
@@ -253,6 +315,11 @@ def test_refused_without_touching_a_store(
 def test_the_good_model_is_not_refused(cli: Cli, place: Path):
     """Otherwise the refusals above would say nothing."""
     assert cli(*TRAIN, "--model", "my_mod:Good", "--store", "store").code == 0
+
+
+def test_a_model_that_raises_in_training_is_named_with_its_step(cli: Cli, place: Path):
+    complaint = cli(*TRAIN, "--model", "my_mod:Tires", "--store", "store").complaint
+    assert complaint.startswith("model = Tires, step 3, seeds 0 to 7: raised KeyError: 'tired' (my_mod.py, line ")
 
 
 # A damaged store.

@@ -111,6 +111,8 @@ def _answer(module: nn.Module, tokens: Tensor, training: Training) -> None:
     except InputError:
         raise
     except Exception as error:  # a user's module may raise anything
+        if not training.model.is_users:
+            raise  # a mistake of ours
         own = training.prompts.context_length
         other = "" if tokens.shape[1] == own + 1 else f", trained on context_length = {own}"
         raise InputError(
