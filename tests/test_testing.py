@@ -120,13 +120,13 @@ class Seeds(Good):
     def __init__(self, width):
         super().__init__(width)
         self.register_buffer("nothing", torch.zeros(1))  # so that seeds are not stacked
+        type(self).shared = 0.0
 
     def forward(self, tokens):
-        if self.training:
-            type(self).shared = 0.5 * self.shared + float(tokens.detach().abs().mean())
-            return super().forward(tokens) * self.shared
-        type(self).shared = 0.0
-        return super().forward(tokens)
+        if not self.training:
+            return super().forward(tokens)
+        type(self).shared = 0.5 * self.shared + float(tokens.abs().mean())
+        return super().forward(tokens) * self.shared
 
 
 class Measures(Good):
@@ -165,7 +165,7 @@ def test_weights_that_are_lost_on_the_way_are_found(monkeypatch):
         return found
 
     monkeypatch.setattr(Trained, "load", careless)
-    with pytest.raises(AssertionError, match="Good fails the check saves: out.bias is lost"):
+    with pytest.raises(AssertionError, match=r"Good fails the check saves: out\.bias is lost"):
         check_model(Good)
 
 

@@ -17,7 +17,7 @@ from __future__ import annotations
 import functools
 import math
 import tempfile
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -102,13 +102,12 @@ def check_model(
     return Checked(_described(model, options).label, tuple(passed), skipped)
 
 
-def checks() -> Iterator[tuple[str, Callable[..., None]]]:
-    """Yield the checks by name. Each takes what `check_model` takes, and raises if the model fails it.
+def checks() -> list[tuple[str, Callable[..., None]]]:
+    """Return the checks with their names. Each takes what `check_model` takes, and raises if the model fails it.
 
     It raises ``unittest.SkipTest``, which pytest counts as skipped, if it does not apply to the model.
     """
-    for name, function in _CHECKS.items():
-        yield name, functools.partial(_run, name, function)
+    return [(name, functools.partial(_run, name, function)) for name, function in _CHECKS.items()]
 
 
 def _run(
