@@ -8,6 +8,7 @@ from torch import nn
 
 import iclab
 from iclab.engines import Recipe, Training, stacking_obstacle, train, weights
+from iclab.engines.rehearsal import rehearse_answers, rehearse_training
 from iclab.lab import TrainingCell
 from iclab.models import MODELS, Architecture, Mamba, Model, SoftmaxMLP, architecture, declared
 from iclab.probes import measure
@@ -160,3 +161,10 @@ class Keyless(Plain, Architecture):
 def test_a_fused_form_needs_its_options():
     with pytest.raises(ValueError, match="model Keyless has no option init_scale, which the fused engine needs"):
         Training(model=Keyless, engine="fused")
+
+
+@pytest.mark.parametrize("name", [name for name in MODELS if name not in ("gpt2", "classical")])
+def test_seeds_of_built_in_models_are_stacked_in_training_and_in_evaluation(name):
+    training = Training(model=name, prompts=SMALL, engine="reference")
+    assert rehearse_training(training).obstacle == ""
+    assert rehearse_answers(training, SMALL).obstacle == ""

@@ -40,7 +40,7 @@ class Rehearsed(NamedTuple):
 
 def rehearse_answers(training: Training, prompts: Prompts) -> Rehearsed:
     """Try evaluation on these prompts; return whether seeds can be stacked there."""
-    if (known := training.rehearsals.get(prompts)) is not None:
+    if (known := training._rehearsals.get(prompts)) is not None:
         return known
     sizes = (2, 1, 3) if training.model.is_users else (2,)
     with naming(training.model, "in evaluation, seed 0"), torch.no_grad():
@@ -53,13 +53,13 @@ def rehearse_answers(training: Training, prompts: Prompts) -> Rehearsed:
         if lazy:  # measured with what training prompts made
             _answer(fresh_modules(training, (0,), lazy)[0], tokens[0], training)
         found = Rehearsed(_stacking_obstacle(training, tokens[:, :2], lazy, learning=False), lazy)
-    training.rehearsals[prompts] = found
+    training._rehearsals[prompts] = found
     return found
 
 
 def rehearse_training(training: Training) -> Rehearsed:
     """Try evaluation and two training steps; return whether seeds can be stacked in training."""
-    if (known := training.rehearsals.get("training")) is not None:
+    if (known := training._rehearsals.get("training")) is not None:
         return known
     answers, label = rehearse_answers(training, training.prompts), training.model.label
     obstacle, notes = answers.obstacle, []
@@ -80,7 +80,7 @@ def rehearse_training(training: Training) -> Rehearsed:
             notes.append(f"seeds are measured one after another, not stacked: {answers.obstacle}")
         notes += _note_on_length(training)
     found = Rehearsed(obstacle, answers.lazy, tuple(f"{label}: {note}" for note in notes))
-    training.rehearsals["training"] = found
+    training._rehearsals["training"] = found
     return found
 
 
@@ -189,7 +189,7 @@ def _stacking_obstacle(training: Training, tokens: Tensor, lazy: bool, learning:
         if changed := _difference(before, _everything(first)):
             return f"a forward pass changes {changed}"
     try:
-        modules = [second.train(learning), first]
+        modules = [second.train(learning), first.train(learning)]
         together = _together(Stacked(modules, (1, 0)), tokens.flip(0).clone(), learning)
     except Exception as error:  # what torch.func cannot do, or what a user's module raises there
         reason = (str(error).strip().splitlines() or [type(error).__name__])[0].split(". ")[0].rstrip(".")

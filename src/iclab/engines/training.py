@@ -57,7 +57,7 @@ class Training(Config):
         return self
 
     @cached_property
-    def rehearsals(self) -> dict[Any, Any]:
+    def _rehearsals(self) -> dict[Any, Any]:
         """What `iclab.engines.rehearsal` found out about the model; no part of the description."""
         return {}
 
