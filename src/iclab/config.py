@@ -14,7 +14,8 @@ import inspect
 import json
 import sys
 import traceback
-from collections.abc import Callable
+import typing
+from collections.abc import Callable, Iterable
 from functools import cached_property
 from pathlib import Path
 from typing import Any, Self
@@ -49,18 +50,31 @@ class OutsideTheoremWarning(UserWarning):
 
 
 class Config(BaseModel):
-    """A frozen pydantic model that refuses unknown keys and infinite or NaN values."""
+    """A frozen pydantic model that refuses unknown keys and infinite or NaN values, in one line.
+
+    Example:
+        >>> Config(fraction=0.5)
+        Traceback (most recent call last):
+        iclab.config.InputError: fraction: unknown key
+    """
 
     model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False, validate_default=True)
+
+    def __init__(self, /, **fields: Any) -> None:
+        try:
+            super().__init__(**fields)
+        except ValidationError as error:
+            raise InputError(explain(error, type(self))) from None
+
+    # Pydantic need not call `__init__` for the parts of a description: the outermost one explains what is wrong.
+    __init__.__pydantic_base_init__ = True  # type: ignore[attr-defined]
 
     def replace(self, /, **changes: Any) -> Self:
         """Return a validated copy with some fields changed: ``prompts.replace(tasks="all")``."""
         fields = type(self).model_fields
         for name in changes:
             if name not in fields:
-                near = difflib.get_close_matches(name, fields, n=3, cutoff=0.5)
-                hint = f"did you mean {' or '.join(near)}?" if near else f"known are {', '.join(fields)}"
-                raise InputError(f"{name}: unknown key; {hint}")
+                raise InputError(unknown_key(name, fields))
         values = {name: getattr(self, name) for name in fields}  # without cached properties
         return type(self)(**values | changes)
 
@@ -108,7 +122,12 @@ class Code:
     @property
     def importable(self) -> bool:
         """Whether another process can import the object by its path."""
-        return "<" not in self.path and not self.path.startswith("__main__:")
+        if "<" in self.path or self.path.startswith("__main__:"):
+            return False
+        try:
+            return self._object is None or _import(self.path) is self._object
+        except InputError:  # made by a notebook, or by exec
+            return False
 
     def load(self) -> Any:
         """Return the object, and import it if this reference was read from a file."""
@@ -222,8 +241,56 @@ def _fingerprint(obj: Any, above: tuple[Any, ...] = ()) -> str:
     return f"{type(obj).__module__}.{type(obj).__qualname__}"
 
 
-def explain(error: ValidationError) -> str:
-    """Turn a pydantic error into one line with the field, its value and what is allowed."""
+def unknown_key(name: str, known: Iterable[str], above: str = "") -> str:
+    """Return the refusal of a name that is not known, with the nearest ones or all; ``above`` leads to it.
+
+    >>> unknown_key("taks", ["tasks", "patterns"])
+    'taks: unknown key; did you mean tasks?'
+    """
+    listed = list(known)
+    near = difflib.get_close_matches(name, listed, n=3, cutoff=0.5)
+    if near:
+        return f"{above}{name}: unknown key; did you mean {' or '.join(above + found for found in near)}?"
+    return f"{above}{name}: unknown key" + (f"; known are {', '.join(listed)}" if listed else "")
+
+
+def shown(value: Any) -> str:
+    """Return a value as text of one line; of an array or another long value only its kind and shape.
+
+    >>> shown("ring:3"), shown([0.5] * 100)
+    ("'ring:3'", 'list')
+    """
+    text = " ".join(repr(value).split())
+    if len(text) <= LONG and not hasattr(value, "shape"):
+        return text
+    return type(value).__name__ + (f" of shape {tuple(value.shape)}" if hasattr(value, "shape") else "")
+
+
+LONG = 100
+"""The most characters of a value that a message quotes."""
+
+
+def _keys(kind: type[BaseModel], place: Iterable[Any]) -> list[str]:
+    """Return the keys that a part of a description knows; ``place`` leads to it through fields, indices and unions."""
+    kinds: list[type[BaseModel]] = [kind]
+    for part in place:
+        fields = [k.model_fields[part].annotation for k in kinds if part in k.model_fields]
+        kinds = [k for field in fields for k in _configs(field)] or kinds
+    return list(dict.fromkeys(name for kind in kinds for name in kind.model_fields))
+
+
+def _configs(annotation: Any) -> list[type[BaseModel]]:
+    """Return the descriptions that a type may hold."""
+    if isinstance(annotation, type) and issubclass(annotation, BaseModel):
+        return [annotation]
+    return [found for part in typing.get_args(annotation) for found in _configs(part)]
+
+
+def explain(error: ValidationError, kind: type[BaseModel] | None = None) -> str:
+    """Turn a pydantic error into one line with the field, its value and what is allowed.
+
+    ``kind`` is the description that was asked for; with it, an unknown key is answered by the nearest known ones.
+    """
     lines = []
     for item in error.errors():
         # Keep field names and indices; names of union members and validators are internal to pydantic.
@@ -232,12 +299,15 @@ def explain(error: ValidationError) -> str:
         field = ".".join(named)
         message = item["msg"].removeprefix("Value error, ")
         if item["type"] == "extra_forbidden":
-            lines.append(f"{'.'.join([*(p for p in parts[:-1] if p in named), parts[-1]])}: unknown key")
+            above = "".join(f"{p}." for p in parts[:-1] if p in named)
+            lines.append(unknown_key(parts[-1], _keys(kind, item["loc"][:-1]) if kind else [], above))
         elif item["type"] == "value_error" and "=" in message.split(":")[0]:
             lines.append(message)  # the message already names the field and its value
         else:
             value = item["input"]
-            shown = "" if isinstance(value, (dict, BaseModel)) else f" = {value!r}"
-            reason = message[:1].lower() + message[1:]
-            lines.append(f"{field}{shown}: {reason}" if field or shown else reason)
+            whole = isinstance(value, BaseModel)  # of the wrong kind, or with parts that do not fit each other
+            wrong = f" = {type(value).__name__}" if item["type"] == "model_type" else ""
+            quoted = wrong if whole or isinstance(value, dict) else f" = {shown(value)}"
+            reason = " ".join((message[:1].lower() + message[1:]).split())
+            lines.append(f"{field}{quoted}: {reason}" if field or quoted else reason)
     return "; ".join(dict.fromkeys(lines))

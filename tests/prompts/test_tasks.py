@@ -3,9 +3,9 @@
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from pydantic import TypeAdapter, ValidationError
+from pydantic import TypeAdapter
 
-from iclab.config import explain
+from iclab.config import InputError
 from iclab.prompts import AllPairs, Listed, Prompts, Ring, TaskSet, Unseen, meets_condition_1
 
 parse = TypeAdapter(TaskSet).validate_python
@@ -32,9 +32,9 @@ def shares(pairs, relevant):
 
 
 def refusal(text):
-    with pytest.raises(ValidationError) as caught:
+    with pytest.raises(InputError) as caught:
         Prompts(tasks=text)
-    return explain(caught.value)
+    return str(caught.value)
 
 
 def test_all_pairs_of_three_patterns():
@@ -157,7 +157,7 @@ def test_tasks_survive_being_written_down(tasks):
         ("unseen:", ["tasks = 'unseen:'", "'unseen:…'"]),
         ("everything", ["tasks = 'everything'", "'all', 'ring:U', 'unseen:…'", "0-1,1-2,2-0"]),
         ("", ["tasks = ''", "'all'"]),
-        ("0-1-2", ["(0, 1, 2)", "at most 2"]),
+        ("0-1-2", ["tasks = '0-1-2'", "pairs such as"]),
         ({"kind": "ring", "step": 2}, ["step: unknown key"]),
         ({"kind": "listed", "listed": []}, ["listed", "at least 1"]),
         ({"kind": "listed", "listed": [(-1, 0)]}, ["tasks = -1-0", "0 to 5"]),

@@ -55,7 +55,7 @@ class Request(Config):
             merged["test"] = {name: _overlay(merged.get("prompts", {}), test) for name, test in tests.items()}
         else:
             merged["test"] = tests
-        request = cls.model_validate(merged)
+        request = cls(**merged)
         for name, prompts in {"prompts": request.prompts, **request.test}.items():
             given = prompts.outliers.model_fields_set
             if given and not given & {"fraction", "count"}:

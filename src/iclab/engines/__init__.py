@@ -10,6 +10,7 @@ from iclab.engines.engine import (
     sum_prompts,
     sums_itself,
     train,
+    trains_apart,
     weights,
 )
 from iclab.engines.recipe import Recipe, Switch, geometric
@@ -44,6 +45,7 @@ __all__ = [
     "sum_prompts",
     "sums_itself",
     "train",
+    "trains_apart",
     "versions",
     "warn_beyond_theory",
     "weights",

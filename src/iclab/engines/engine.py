@@ -60,6 +60,11 @@ def check(training: Training, tests: Iterable[Prompts] = ()) -> None:
                 prompts.draw((0,), Stream.TEST, count=2)
 
 
+def trains_apart(training: Training) -> bool:
+    """Whether a seed has the same result, to the bit, whichever seeds train beside it."""
+    return ENGINES[training.engine].separate_seeds or bool(reference.stacking_obstacle(training))
+
+
 def train(
     training: Training,
     seeds: tuple[int, ...],

@@ -5,7 +5,8 @@ Training and measuring are separate cells, so that new tests retrain nothing and
 
 from __future__ import annotations
 
-from typing import Annotated, Literal
+from collections.abc import Callable, Iterable
+from typing import Annotated, Literal, Self
 
 from pydantic import Field, model_validator
 
@@ -24,18 +25,38 @@ class TrainingCell(Config):
     training: Training
     group: Annotated[int, Field(ge=0, lt=2**32 // Architecture.group_size)] = 0
     """Seeds are trained in fixed groups, such as 8g … 8g + 7, so that no result depends on which seeds you ask for."""
+    only: Annotated[tuple[int, ...], Field(exclude_if=lambda seeds: not seeds)] = ()
+    """Some seeds of the group, where seeds do not depend on each other (`TrainingCell.covering`); by default all."""
 
     @property
     def seeds(self) -> tuple[int, ...]:
-        """The seeds of this group."""
+        """The seeds of this cell."""
         size = self.training.model.architecture.group_size
-        return tuple(range(self.group * size, (self.group + 1) * size))
+        return self.only or tuple(range(self.group * size, (self.group + 1) * size))
 
     @classmethod
     def groups(cls, training: Training, seeds: int) -> list[TrainingCell]:
         """Return the cells that train seeds 0 … seeds − 1."""
         size = training.model.architecture.group_size
         return [cls(training=training, group=group) for group in range(-(-seeds // size))]
+
+    @classmethod
+    def covering(cls, training: Training, seeds: Iterable[int], known: Callable[[TrainingCell], bool]) -> list[Self]:
+        """Return the cells that train the given seeds, and no others unless these have to train together.
+
+        Seeds that are stacked train in whole groups: another stack rounds differently. A whole group that is
+        ``known``, because a store has it, is also taken whole.
+        """
+        wanted: dict[int, list[int]] = {}
+        for seed in sorted(seeds):
+            wanted.setdefault(seed // training.model.architecture.group_size, []).append(seed)
+        apart = engines.trains_apart(training)
+        cells = []
+        for group, mine in wanted.items():
+            whole = cls(training=training, group=group)
+            take_whole = not apart or len(mine) == len(whole.seeds) or known(whole)
+            cells.append(whole if take_whole else cls(training=training, group=group, only=tuple(mine)))
+        return cells
 
     @property
     def hash(self) -> str:

@@ -16,20 +16,22 @@ class Plan:
     trainings: dict[str, TrainingCell] = field(default_factory=dict)
     """Missing trainings by hash."""
     measurements: dict[str, list[MeasurementCell]] = field(default_factory=dict)
-    """Missing measurements by the hash of their training, whether or not that one is missing too."""
+    """Missing measurements by the hash of their training, whether or not that one is missing too; maybe none."""
     found: int = 0
     """How many of the requested cells the store already has."""
 
     @classmethod
-    def of(cls, cells: Iterable[MeasurementCell], store: Store) -> Plan:
+    def of(cls, cells: Iterable[Cell], store: Store) -> Plan:
         """Compare the requested cells with a store."""
         plan = cls()
         for cell in {cell.hash: cell for cell in cells}.values():
             if store.has(cell):
                 plan.found += 1
                 continue
-            needed = cell.training
-            plan.measurements.setdefault(needed.hash, []).append(cell)
+            needed = cell if isinstance(cell, TrainingCell) else cell.training
+            measurements = plan.measurements.setdefault(needed.hash, [])
+            if isinstance(cell, MeasurementCell):
+                measurements.append(cell)
             if needed.hash not in plan.trainings and not store.has(needed):
                 plan.trainings[needed.hash] = needed
         return plan
@@ -38,7 +40,7 @@ class Plan:
         """Divide the plan in two: the chosen trainings with their measurements, and the others."""
         parts = (Plan(), Plan())
         for hash_, cells in self.measurements.items():
-            part = parts[0 if chosen(cells[0].training) else 1]
+            part = parts[0 if chosen(self.trainings.get(hash_) or cells[0].training) else 1]
             part.measurements[hash_] = cells
             if hash_ in self.trainings:
                 part.trainings[hash_] = self.trainings[hash_]

@@ -7,7 +7,7 @@ from typing import Any
 
 from iclab.engines import check
 from iclab.lab import costs
-from iclab.lab.cells import MeasurementCell
+from iclab.lab.cells import Cell
 from iclab.lab.events import Listener, announced
 from iclab.lab.executors import Executor, LocalExecutor
 from iclab.lab.forecast import Forecast
@@ -18,7 +18,7 @@ from iclab.prompts import Prompts
 
 
 def run(
-    cells: Iterable[MeasurementCell],
+    cells: Iterable[Cell],
     store: Store,
     *,
     workers: int = 2,
@@ -33,7 +33,7 @@ def run(
     Each finished cell is stored at once. After an interruption, the same call continues with what is still missing.
 
     Args:
-        cells: the measurements to have; their trainings are run as needed.
+        cells: the measurements and trainings to have; trainings of measurements are run as needed.
         store: where finished cells are kept.
         workers: threads or processes of the local executor.
         title: what to call the run in its progress line.

@@ -40,13 +40,11 @@ class Model(Config):
     def _known(cls, value: Any) -> Any:
         if isinstance(value, nn.Module):
             raise ValueError("must be the class, not a module that is built already: every seed builds its own")
-        if isinstance(value, type):
+        if callable(value) or (isinstance(value, str) and ":" in value):
             return Code.of(value)
-        if isinstance(value, str) and ":" in value:
-            return Code.of(value)
-        if isinstance(value, str) and value not in MODELS:
-            raise ValueError(f"must be one of {', '.join(MODELS)}, or your own as 'package.module:Class'")
-        return value
+        if isinstance(value, (Code, dict)) or (isinstance(value, str) and value in MODELS):  # a dictionary was stored
+            return value
+        raise ValueError(f"must be one of {', '.join(MODELS)}, or your own as 'package.module:Class'")
 
     @field_validator("options", mode="after")
     @classmethod

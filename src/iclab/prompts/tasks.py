@@ -1,7 +1,8 @@
 """Tasks: ordered pairs (a, b) of relevant patterns, where a means +1 and b means −1.
 
 There are M1(M1 − 1) tasks. Training sees a subset; the papers ask whether the model then solves all of them.
-Text forms, as on the command line: ``all``, ``ring:3``, ``unseen:ring:3``, ``0-1,1-2,2-0``.
+Text forms, as on the command line: ``all``, ``ring:3``, ``unseen:ring:3``, ``0-1,1-2,2-0``; in Python also a list of
+pairs, ``[(0, 1), (1, 2), (2, 0)]``.
 """
 
 from __future__ import annotations
@@ -100,8 +101,12 @@ class Unseen(_Tasks):
 
 
 def _parse(value: Any) -> Any:
-    if not isinstance(value, str):
+    if isinstance(value, (_Tasks, dict)):
         return value
+    if isinstance(value, (list, tuple, set, frozenset)) and value:
+        value = ",".join("-".join(map(str, pair)) if isinstance(pair, (list, tuple)) else str(pair) for pair in value)
+    if not isinstance(value, str):
+        value = ""
     name, _, rest = value.partition(":")
     if value == "all":
         return {"kind": "all"}
@@ -110,7 +115,7 @@ def _parse(value: Any) -> Any:
     if name == "ring" and re.fullmatch("[0-9]*", rest):
         return {"kind": "ring", "steps": int(rest or 1)}
     try:
-        return {"kind": "listed", "listed": [tuple(map(int, pair.split("-"))) for pair in value.split(",")]}
+        return {"kind": "listed", "listed": [(int(a), int(b)) for a, b in (p.split("-") for p in value.split(","))]}
     except ValueError:
         raise ValueError("must be 'all', 'ring:U', 'unseen:…' or pairs such as '0-1,1-2,2-0'") from None
 

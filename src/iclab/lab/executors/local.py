@@ -6,10 +6,10 @@ from collections.abc import Sequence
 
 from iclab.config import InputError
 from iclab.engines import ENGINES
-from iclab.lab.cells import unshippable
-from iclab.lab.events import Listener
+from iclab.lab.cells import TrainingCell, unshippable
+from iclab.lab.events import Listener, Notice
 from iclab.lab.executors.jobs import measure_cell, train_cell
-from iclab.lab.executors.processes import first_jobs, run_in_processes
+from iclab.lab.executors.processes import first_jobs, most_jobs, run_in_processes
 from iclab.lab.plan import Plan, Stage
 from iclab.lab.store import Store
 
@@ -18,27 +18,39 @@ class LocalExecutor:
     """Computes cells on this machine.
 
     The fused engine runs in this process on ``workers`` threads, one cell at a time. The other engines run in
-    ``workers`` processes with one thread each. With one worker, everything runs in this process.
+    ``workers`` processes with one thread each. With one worker, everything runs in this process; so do users' models
+    and rules that other processes cannot import, and work that is only one job.
     """
 
     def __init__(self, workers: int = 2) -> None:
-        if workers < 1:
-            raise InputError(f"workers = {workers}: must be at least 1")
+        if not isinstance(workers, int) or isinstance(workers, bool) or workers < 1:
+            raise InputError(f"workers = {workers!r}: must be at least 1")
         self.workers = workers
 
     def stages(self, plan: Plan) -> list[Stage]:
         """Divide the plan: first this process, then the worker processes."""
-        here, elsewhere = plan.split(lambda cell: self.workers == 1 or ENGINES[cell.training.engine].separate_seeds)
-        for cell in elsewhere:
-            if code := unshippable(cell):
-                raise InputError(
-                    f"{code[0].path}: worker processes cannot import it; move it to a module or use workers = 1"
-                )
+        stuck = self._stuck(plan)
+        here, elsewhere = plan.split(
+            lambda cell: self.workers == 1 or ENGINES[cell.training.engine].separate_seeds or cell.hash in stuck
+        )
+        if most_jobs(elsewhere) == 1:  # a worker process would take longer to start
+            here, elsewhere = plan, Plan()
         return [Stage(here), Stage(elsewhere, min(self.workers, first_jobs(elsewhere)))]
+
+    def _stuck(self, plan: Plan) -> dict[str, str]:
+        """Return the hashes of trainings that worker processes could run but cannot import, and what that is."""
+        found = {}
+        for cell in plan if self.workers > 1 else ():
+            training = cell if isinstance(cell, TrainingCell) else cell.training
+            if not ENGINES[training.training.engine].separate_seeds and (code := unshippable(cell)):
+                found[training.hash] = code[0].path
+        return found
 
     def execute(self, stages: Sequence[Stage], store: Store, listen: Listener) -> None:
         """Compute every cell of the stages."""
         here, elsewhere = stages
+        for path in dict.fromkeys(self._stuck(here.plan).values()):
+            listen(Notice(f"{path}: worker processes cannot import it, so it runs in this one; a module can be imported"))
         _run_here(here.plan, store, listen, self.workers)
         if elsewhere.plan:
             run_in_processes(elsewhere.plan, store, listen, min(self.workers, len(elsewhere.plan)))

@@ -7,12 +7,15 @@ process turns into a stop event, and they exit when the main process dies.
 from __future__ import annotations
 
 import multiprocessing
+import multiprocessing.context
 import os
 import queue
 import signal
+import sys
 import threading
+import types
 import warnings
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
 from concurrent.futures.process import BrokenProcessPool
 from contextlib import contextmanager
@@ -35,12 +38,21 @@ POLL = 0.1
 def first_jobs(plan: Plan) -> int:
     """Return how many jobs can start at once, which is what limits the use of many workers."""
     trained = (cells for hash_, cells in plan.measurements.items() if hash_ not in plan.trainings)
-    return len(plan.trainings) + sum(-(-len(cells) // BATCH) for cells in trained)
+    return len(plan.trainings) + _batches(trained)
+
+
+def most_jobs(plan: Plan) -> int:
+    """Return how many jobs can run at once if all trainings end together."""
+    return max(first_jobs(plan), _batches(plan.measurements.values()))
+
+
+def _batches(measurements: Iterable[list[MeasurementCell]]) -> int:
+    return sum(-(-len(cells) // BATCH) for cells in measurements)
 
 
 def run_in_processes(plan: Plan, store: Store, listen: Listener, workers: int) -> None:
     """Compute a plan on worker processes and pass their events on."""
-    context = multiprocessing.get_context("spawn")
+    context = _Spawning()
     events, stop = context.Queue(), context.Event()
     pool = ProcessPoolExecutor(workers, context, initializer=_start_worker, initargs=(events, stop))
     try:
@@ -54,6 +66,23 @@ def run_in_processes(plan: Plan, store: Store, listen: Listener, workers: int) -
         pool.shutdown(wait=True, cancel_futures=True)
         _pass_on(events, listen, 0.0)
         events.close()
+
+
+class _Worker(multiprocessing.context.SpawnProcess):
+    """A process that does not run the user's script again: no job needs it, and few scripts are written for that."""
+
+    def start(self) -> None:
+        """Start the process while ``__main__`` looks empty, so that it imports none."""
+        main = sys.modules["__main__"]
+        sys.modules["__main__"] = types.ModuleType("__main__")
+        try:
+            super().start()
+        finally:
+            sys.modules["__main__"] = main
+
+
+class _Spawning(multiprocessing.context.SpawnContext):
+    Process = _Worker
 
 
 def _run_jobs(plan: Plan, path: str, pool: ProcessPoolExecutor, pass_on: Callable[[], None]) -> None:
