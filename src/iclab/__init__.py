@@ -14,8 +14,8 @@ Names in the code, and the papers' letters (M: Mamba with outliers, T: nonlinear
     init_scale          δ                                     step_size           η
     batch_size, steps   B, T                                  target              z, the query's true label
 
-The rooms: `prompts`, `models`, `engines`, `probes`, `theory`, `lab`, `study`, `papers`, `beyond`, `report`, and
-`testing`. What most people need is here.
+The rooms: `prompts`, `models`, `engines`, `probes`, `theory`, `lab`, `study`, `papers`, `beyond`, `report`, `testing` and
+`api`. What most people need is here.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from typing import TYPE_CHECKING, Any
 from iclab._version import __version__
 
 if TYPE_CHECKING:
-    from iclab.api import Run, load, train
+    from iclab.api import Comparison, Run, compare, experiments, load, run, train
     from iclab.config import InputError, OutsideTheoremWarning
     from iclab.engines import Recipe, StepDone, Stop, Switch, geometric
     from iclab.models import Answer, Model
@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 
 # Loaded on first use, so that `iclab --help` does not wait for torch.
 _HOMES = {
-    "iclab.api": ("Run", "load", "train"),
+    "iclab.api": ("Comparison", "Run", "compare", "experiments", "load", "run", "train"),
     "iclab.config": ("InputError", "OutsideTheoremWarning"),
     "iclab.engines": ("Recipe", "StepDone", "Stop", "Switch", "geometric"),
     "iclab.models": ("Answer", "Model"),
@@ -45,10 +45,14 @@ _HOMES = {
     "iclab.study.predicting": ("Predicted", "predict"),
 }
 
-_ROOMS = ("prompts", "models", "engines", "probes", "theory", "lab", "study", "papers", "beyond", "report", "testing")
+_ROOMS = (
+    *("prompts", "models", "engines", "probes", "theory", "lab", "study", "papers", "beyond", "report"),
+    *("testing", "api"),
+)
 
 __all__ = [
     "Answer",
+    "Comparison",
     "Examples",
     "InputError",
     "Mixture",
@@ -65,9 +69,12 @@ __all__ = [
     "Stop",
     "Switch",
     "__version__",
+    "compare",
+    "experiments",
     "geometric",
     "load",
     "predict",
+    "run",
     "train",
 ]
 

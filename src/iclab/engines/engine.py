@@ -10,7 +10,7 @@ import torch
 from numpy.typing import NDArray
 
 from iclab.config import Code, InputError
-from iclab.engines import reference
+from iclab.engines import intervening, reference
 from iclab.engines.failures import naming
 from iclab.engines.registry import ENGINES, FUSED, FUSED_SUMS
 from iclab.engines.rehearsal import rehearse_answers
@@ -92,7 +92,8 @@ def answers(
     advance: Advance = lambda prompts: None,
 ) -> Iterator[tuple[PromptBatch, Answer]]:
     """Answer ``count`` fresh prompts per seed, one chunk at a time, with attention and gates."""
-    return reference.answers(trained, weights(trained, at), prompts, count, stream=stream, step=step, advance=advance)
+    answering = intervening if trained.interventions else reference
+    return answering.answers(trained, weights(trained, at), prompts, count, stream=stream, step=step, advance=advance)
 
 
 def sum_answers(

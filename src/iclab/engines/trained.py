@@ -5,8 +5,9 @@ from __future__ import annotations
 import json
 import warnings
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import numpy as np
 import torch
@@ -19,6 +20,9 @@ from iclab.config import InputError, OutsideTheoremWarning, explain
 from iclab.engines.registry import ENGINES, versions
 from iclab.engines.training import Training
 from iclab.prompts import Basis, Prompts
+
+if TYPE_CHECKING:
+    from iclab.engines.intervening import Interventions
 
 Advance = Callable[[int], None]
 """Called now and then with the number of prompts done since the last call."""
@@ -38,6 +42,8 @@ class Trained:
     """(seeds,) the step at which the loss or the weights of a seed stopped being finite; −1 if they never did."""
     losses: NDArray[np.float64]
     """(steps, seeds) the loss on the batch before each step; NaN after a divergence or an early stop."""
+    interventions: Interventions | None = None
+    """What to change in the forward pass when it answers."""
 
     @property
     def diverged(self) -> NDArray[np.bool_]:
@@ -57,12 +63,12 @@ class Trained:
     def select(self, seeds: tuple[int, ...]) -> Trained:
         """Return some of the seeds, in the given order."""
         rows = [self.seeds.index(seed) for seed in seeds]
-        return Trained(
-            self.training,
-            tuple(seeds),
-            {step: {name: w[rows] for name, w in weights.items()} for step, weights in self.snapshots.items()},
-            self.diverged_at[rows],
-            self.losses[:, rows],
+        return replace(
+            self,
+            seeds=tuple(seeds),
+            snapshots={s: {name: w[rows] for name, w in weights.items()} for s, weights in self.snapshots.items()},
+            diverged_at=self.diverged_at[rows],
+            losses=self.losses[:, rows],
         )
 
     @classmethod
@@ -82,6 +88,8 @@ class Trained:
 
     def save(self, path: Path) -> None:
         """Write a safetensors file; the description goes into its metadata."""
+        if self.interventions:
+            raise InputError(f"save: interventions ({self.interventions}) are not saved; save the run without them")
         tensors = {f"{step}/{name}": w for step, weights in self.snapshots.items() for name, w in weights.items()}
         tensors |= {
             "diverged_at": torch.from_numpy(self.diverged_at),

@@ -36,6 +36,15 @@ MODELS: dict[str, type[Architecture]] = {}
 Readable = Literal["votes", "keys", "neurons"]
 
 
+class Point(nn.Identity):
+    """A named step of a forward pass: it passes on what it gets, and `iclab.Run.intervene` can reach it."""
+
+
+def points(*names: str) -> nn.ModuleDict:
+    """Return the named steps of one layer."""
+    return nn.ModuleDict({name: Point() for name in names})
+
+
 class Architecture(nn.Module):
     """A model that maps dense prompts (batch, l + 1, width) to outputs (batch,) or to an `Answer`.
 

@@ -23,7 +23,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
-from typing import Any, Literal, NamedTuple
+from typing import Any, ClassVar, Literal, NamedTuple
 
 import torch
 import torch.nn.functional as F
@@ -32,7 +32,7 @@ from torch import Tensor, nn
 from iclab.config import InputError, check_whole
 from iclab.models.answer import Answer
 from iclab.models.attention import diagonal
-from iclab.models.base import Architecture
+from iclab.models.base import Architecture, points
 
 Norm = Literal["none", "rms"]
 Sees = Literal["all", "past", "context"]
@@ -52,6 +52,9 @@ class Mixed(NamedTuple):
 class Deep(Architecture, ABC):
     """The stack; a subclass defines how a layer mixes tokens."""
 
+    steps: ClassVar[tuple[str, ...]] = ("stream", "attention", "heads")
+    """What has a name in each layer: the stream it reads, (batch, l + 1, d + 1), the weights of the tokens each head
+    sees, (batch, heads, n, tokens), and the values it then writes, (batch, heads, n, channels)."""
     several_layers = True
     readable = frozenset()
 
@@ -80,6 +83,7 @@ class Deep(Architecture, ABC):
         start = diagonal(width, None, init_scale).detach().unflatten(0, (heads, self.slice))
         self.key = nn.Parameter(start.repeat(layers, 1, 1, 1))  # (layers, heads, d / heads, d + 1)
         self.query = nn.Parameter(start.repeat(layers, 1, 1, 1))
+        self.layer = nn.ModuleList(points(*self.steps) for _ in range(layers))
         self.value: nn.Parameter | None = None
         self.output: nn.Parameter | None = None
         if heads > 1 if values is None else values:
@@ -104,13 +108,18 @@ class Deep(Architecture, ABC):
         stream, attention, gates = tokens, [], []
         for layer in range(self.layers):
             last = layer == self.layers - 1  # only the query's label is read there
+            stream = self.at(layer, "stream", stream)
             mixed = self.mix(layer, self._normed(stream), 1 if last else tokens.shape[1], last)
-            new = self._merged(layer, mixed.values)  # (batch, n, d + 1 or 1)
+            new = self._merged(layer, self.at(layer, "heads", mixed.values))  # (batch, n, d + 1 or 1)
             kept = stream[:, -1:, -1:] if last else stream
             stream = kept + new if self.residual else new
             attention.append(mixed.attention)
             gates.append(mixed.gate)
         return Answer(stream[:, -1, -1:], torch.stack(attention, 1), torch.stack(gates, 1))
+
+    def at(self, layer: int, step: str, value: Tensor) -> Tensor:
+        """Pass a value through the point that gives a step of a layer its name."""
+        return self.layer[layer][step](value)  # type: ignore[index, operator]
 
     def _normed(self, stream: Tensor) -> Tensor:
         if self.norm == "none":

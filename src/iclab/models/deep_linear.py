@@ -59,5 +59,6 @@ class DeepLinear(Deep):
         scores = self.scores(layer, tokens[:, -count:], seen, 1.0 / max(length, 1) if self.divide else 1.0)
         if self.sees == "past":
             scores = scores.masked_fill(later(count, length + 1, tokens.device), 0.0)
+        scores = self.at(layer, "attention", scores)
         attention = scores[:, :, -1, :length].sum(1)
         return Mixed(scores @ self.carried(layer, seen, label_only), attention, torch.ones_like(attention))

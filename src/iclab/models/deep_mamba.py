@@ -41,6 +41,7 @@ class DeepMamba(Deep):
         form: ``parallel`` or ``recurrence``: the same function, but the recurrence is slower.
     """
 
+    steps = (*Deep.steps, "gates")
     name = "deep-mamba"
     label = "Mamba"
     colour = "#0072B2"
@@ -85,10 +86,9 @@ class DeepMamba(Deep):
         logits = project(tokens, gate.flatten(0, 1)).mT.unflatten(1, gate.shape[:2])  # (batch, heads, channels, l + 1)
         if self.form == "recurrence":
             return self._recurrence(layer, tokens, count, values, logits)
-        scores = self.scores(layer, tokens[:, -count:], tokens)  # (batch, heads, n, l + 1)
-        gates = (
-            product_gates(logits).exp().unsqueeze(-2) if count == 1 else gate_matrix(logits)
-        )  # (…, channels, n, l + 1)
+        scores = self.at(layer, "attention", self.scores(layer, tokens[:, -count:], tokens))  # (batch, heads, n, l + 1)
+        gates = product_gates(logits).exp().unsqueeze(-2) if count == 1 else gate_matrix(logits)
+        gates = self.at(layer, "gates", gates)  # (batch, heads, channels, n, l + 1)
         if gates.shape[2] == 1:
             mixed = (scores * gates.squeeze(2)) @ values
         else:

@@ -44,6 +44,6 @@ class DeepSoftmax(Deep):
         scores = self.scores(layer, tokens[:, -count:], seen)
         if self.sees == "past":
             scores = scores.masked_fill(later(count, length + 1, tokens.device), -torch.inf)
-        weights = torch.softmax(scores, -1)
+        weights = self.at(layer, "attention", torch.softmax(scores, -1))
         attention = weights[:, :, -1, :length].mean(1)
         return Mixed(weights @ self.carried(layer, seen, label_only), attention, torch.ones_like(attention))

@@ -14,7 +14,7 @@ from torch import Tensor
 
 from iclab.models.answer import Answer
 from iclab.models.attention import diagonal, linear_scores
-from iclab.models.base import Architecture
+from iclab.models.base import Architecture, Point
 
 
 class Linear(Architecture):
@@ -32,9 +32,10 @@ class Linear(Architecture):
         super().__init__()
         self.key = diagonal(width, state_size, init_scale)
         self.query = diagonal(width, state_size, init_scale)
+        self.attention = Point()
 
     def forward(self, tokens: Tensor) -> Answer:
         """Answer prompts (batch, l + 1, d + 1)."""
-        scores = linear_scores(tokens, self.key, self.query)  # (batch, l)
+        scores = self.attention(linear_scores(tokens, self.key, self.query))  # (batch, l)
         labels = tokens[..., :-1, -1]
         return Answer((scores * labels).sum(-1, keepdim=True), scores, torch.ones_like(scores))

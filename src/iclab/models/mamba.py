@@ -20,7 +20,7 @@ from torch import Tensor, nn
 from iclab.config import InputError
 from iclab.models.answer import Answer
 from iclab.models.attention import diagonal, linear_scores
-from iclab.models.base import Architecture
+from iclab.models.base import Architecture, Point
 from iclab.models.gates import initial_gate, product_gates
 from iclab.prompts.patterns import Basis
 
@@ -57,6 +57,7 @@ class Mamba(Architecture):
         self.query = diagonal(width, state_size, init_scale)
         self.gate = nn.Parameter(torch.zeros(width))  # w
         self.gate_scale = gate_scale
+        self.attention, self.gates = Point(), Point()
         if form not in ("closed", "recurrence"):
             raise InputError(f"form = {form!r}: must be closed or recurrence")
         self.form = form
@@ -71,8 +72,8 @@ class Mamba(Architecture):
         """Answer prompts (batch, l + 1, d + 1)."""
         if self.form == "recurrence":
             return self._recurrence(tokens)
-        scores = linear_scores(tokens, self.key, self.query)  # (batch, l)
-        gates = product_gates(tokens @ self.gate).exp()[..., :-1]  # (batch, l)
+        scores = self.attention(linear_scores(tokens, self.key, self.query))  # (batch, l)
+        gates = self.gates(product_gates(tokens @ self.gate).exp()[..., :-1])  # (batch, l)
         labels = tokens[..., :-1, -1]
         return Answer((gates * scores * labels).sum(-1, keepdim=True), scores, gates)
 

@@ -14,7 +14,7 @@ from torch import Tensor
 
 from iclab.models.answer import Answer
 from iclab.models.attention import diagonal, linear_scores
-from iclab.models.base import Architecture
+from iclab.models.base import Architecture, Point
 
 
 class Softmax(Architecture):
@@ -31,9 +31,10 @@ class Softmax(Architecture):
         super().__init__()
         self.key = diagonal(width, state_size, init_scale)
         self.query = diagonal(width, state_size, init_scale)
+        self.attention = Point()
 
     def forward(self, tokens: Tensor) -> Answer:
         """Answer prompts (batch, l + 1, d + 1); the attention is the softmax, which sums to 1."""
-        weights = torch.softmax(linear_scores(tokens, self.key, self.query), dim=-1)  # (batch, l)
+        weights = self.attention(torch.softmax(linear_scores(tokens, self.key, self.query), dim=-1))  # (batch, l)
         labels = tokens[..., :-1, -1]
         return Answer((weights * labels).sum(-1, keepdim=True), weights, torch.ones_like(weights))

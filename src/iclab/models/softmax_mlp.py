@@ -23,7 +23,7 @@ from torch import Tensor, nn
 from iclab.config import InputError, check_whole
 from iclab.models.answer import Answer
 from iclab.models.attention import linear_scores
-from iclab.models.base import Architecture
+from iclab.models.base import Architecture, Point
 from iclab.prompts.compact import PromptBatch
 from iclab.prompts.counters import Stream, bernoulli, normals, words
 from iclab.prompts.patterns import Basis
@@ -93,6 +93,7 @@ class SoftmaxMLP(Architecture):
         values.fill_diagonal_(init_scale)
         self.key, self.query = nn.Parameter(inputs), nn.Parameter(inputs.clone())
         self.value = nn.Parameter(values)
+        self.attention, self.neurons = Point(), Point()
         self.hidden = nn.Parameter(torch.zeros(neurons, sizes["value_size"]))
         self.register_buffer("signs", torch.ones(neurons) / (neurons if output == "mean" else math.sqrt(neurons)))
 
@@ -133,9 +134,9 @@ class SoftmaxMLP(Architecture):
     def inside(self, tokens: Tensor) -> Inside:
         """Answer prompts (batch, l + 1, d_X + d_Y) and return every step."""
         scores = linear_scores(tokens, self.key, self.query)
-        attention = torch.softmax(scores, -1)
+        attention = self.attention(torch.softmax(scores, -1))
         mixed = (attention.unsqueeze(-2) @ tokens[:, :-1]).squeeze(-2)  # Σ p_i attn_i, (batch, d_X + d_Y)
         value = mixed @ self.value.T
         before = value @ self.hidden.T
-        active = torch.relu(before)
+        active = self.neurons(torch.relu(before))
         return Inside(scores, attention, value, before, active, (active @ self.signs).unsqueeze(-1))

@@ -111,6 +111,14 @@ def measuring_obstacle(training: Training, probe: str, pruning: Pruning | None, 
     return kind.obstacle(training, count)
 
 
+def intervention_obstacle(trained: Trained, probe: str) -> str:
+    """Return the reason why a probe would not see interventions; empty if it does, or if there are none."""
+    if trained.interventions is None or PROBES[probe].looks_at in ("answers", "prompts"):
+        return ""
+    seeing = ", ".join(name for name, kind in PROBES.items() if kind.looks_at == "answers")
+    return f"probe = {probe}: reads weights, which interventions do not change; those that see them: {seeing}"
+
+
 def versions(training: Training, probe: str, prompts: Prompts) -> dict[str, int]:
     """Return the versions of the code that turns trained weights into rows: part of the hash of a measurement."""
     kind = PROBES[probe]
@@ -147,7 +155,7 @@ def measure(
     if count < 1:
         raise InputError(f"count = {count}: must be at least 1")
     obstacle = measuring_obstacle(trained.training, probe, pruning, count) or trained.training.prompts.fits(prompts)
-    if obstacle:
+    if obstacle or (obstacle := intervention_obstacle(trained, probe)):
         raise InputError(obstacle)
     how: dict[str, Any] = {"draw": draw, "pruning": pruning, "advance": advance, "threads": threads}
     if at == "every":

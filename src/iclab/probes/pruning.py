@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Annotated, Literal
 
 import numpy as np
@@ -68,4 +69,4 @@ def pruned(trained: Trained, pruning: Pruning, at: int) -> Trained:
         magnitude = magnitudes[i].double().norm(dim=1).numpy()
         hidden[i, torch.from_numpy(pruning.chosen(magnitude, weights["signs"][i].numpy(), seed))] = 0.0
     snapshots = {**trained.snapshots, at: {**weights, "hidden": hidden}}
-    return Trained(trained.training, trained.seeds, snapshots, trained.diverged_at, trained.losses)
+    return replace(trained, snapshots=snapshots)

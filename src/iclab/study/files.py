@@ -8,12 +8,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from iclab.config import InputError
-from iclab.probes import Row
 from iclab.study.charts import draw
+from iclab.study.frames import as_table
 
 if TYPE_CHECKING:
-    import pyarrow as pa
-
     from iclab.study.outcome import Outcome
 
 
@@ -29,25 +27,11 @@ def write(outcome: Outcome, out: Path) -> Path:
             (folder / f"{id_}.{kind}").write_bytes(content)
         _write_csv(folder / "table.csv", outcome.table)
         (folder / "table.tex").write_text(latex(outcome.table, f"{id_}: {outcome.experiment.title}"), "utf-8")
-        pq.write_table(_arrow(outcome.rows), folder / "rows.parquet")
+        pq.write_table(as_table(outcome.rows), folder / "rows.parquet")
         (folder / "claims.json").write_text(json.dumps(about, indent=1, ensure_ascii=False) + "\n", "utf-8")
     except OSError as error:
         raise InputError(f"out = {out}: cannot be written ({error.strerror})") from None
     return outcome.picture(out)
-
-
-def _arrow(rows: list[Row]) -> pa.Table:
-    """Return rows as a table; a column of mixed types becomes text."""
-    import pyarrow as pa
-
-    columns = {}
-    for name in dict.fromkeys(name for row in rows for name in row):
-        values = [row.get(name) for row in rows]
-        try:
-            columns[name] = pa.array(values)
-        except (pa.ArrowInvalid, pa.ArrowTypeError):
-            columns[name] = pa.array([None if value is None else str(value) for value in values])
-    return pa.table(columns)
 
 
 def _write_csv(path: Path, lines: list[dict[str, Any]]) -> None:

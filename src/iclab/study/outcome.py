@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import html
+from collections import Counter
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
@@ -12,13 +14,14 @@ from iclab.probes import Row
 from iclab.study import files
 from iclab.study.charts import Chart, Figure
 from iclab.study.experiment import Experiment
+from iclab.study.frames import as_frame, as_html
 from iclab.study.settings import Settings
 
 if TYPE_CHECKING:
     from iclab.study.edition import Edition
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Outcome:
     """The results of an edition of an experiment."""
 
@@ -65,6 +68,26 @@ class Outcome:
         if not hasattr(chart, "to_dict"):
             raise InputError(f"{self.experiment.id}: its chart must be a Figure or an Altair chart, is {chart!r:.60}")
         return replace(chart, heading=heading) if isinstance(chart, Figure) else chart
+
+    @property
+    def chart(self) -> Chart:
+        """The figure."""
+        return self.figure
+
+    def frame(self) -> Any:
+        """Return the rows as a pandas data frame, if pandas is installed."""
+        return as_frame(self.rows)
+
+    def __repr__(self) -> str:
+        counts = Counter(claim["verdict"] for claim in self.claims)
+        verdicts = ", ".join(f"{count} {verdict}" for verdict, count in counts.items())
+        return f"Outcome({self.experiment.id}, {len(self.rows)} rows; claims: {verdicts or 'none'})"
+
+    def _repr_html_(self) -> str:
+        """Show figure, claims and table in a notebook."""
+        claims = [{"claim": c["paper"], "verdict": c["verdict"], "tested": c["predicate"]} for c in self.claims]
+        drawn = self.figure.svg() if isinstance(self.figure, Figure) else ""
+        return f"<b>{html.escape(repr(self))}</b><div>{drawn}</div>{as_html(claims)}{as_html(self.table)}"
 
     @property
     def folder(self) -> str:

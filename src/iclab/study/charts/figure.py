@@ -5,8 +5,10 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
+from pathlib import Path
 from typing import Any, Protocol
 
+from iclab.config import InputError
 from iclab.study.charts.layers import symbol
 from iclab.study.charts.look import CONFIG, PAPER, Series
 from iclab.study.charts.panel import Panel
@@ -19,7 +21,7 @@ AXIS = 62
 """Pixels that a panel's vertical axis takes."""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Figure:
     """Panels, declared once: page, SVG, PNG and PDF are all made of it.
 
@@ -61,6 +63,36 @@ class Figure:
             spec["title"] = {"text": title, "subtitle": below, "fontSize": 13.5, "subtitlePadding": 4, "offset": 14}
         return _whole(spec)
 
+    def save(self, path: str | Path) -> Path:
+        """Write the figure to a file whose name ends in .svg, .png or .pdf; return its path."""
+        path, kind = Path(path), Path(path).suffix.removeprefix(".").lower()
+        if kind not in KINDS:
+            raise InputError(f"path = {path}: must end in {', '.join(f'.{known}' for known in KINDS)}")
+        try:
+            path.write_bytes(draw(self)[kind])
+        except OSError as error:
+            raise InputError(f"path = {path}: cannot be written ({error.strerror})") from None
+        return path
+
+    def svg(self) -> str:
+        """Return the figure as SVG."""
+        import vl_convert
+
+        return _renumbered(vl_convert.vegalite_to_svg(self.to_dict()))
+
+    def _repr_mimebundle_(self, **which: Any) -> dict[str, Any]:
+        """Show the figure in a notebook: drawn there by Vega-Lite, or as SVG."""
+        older = {"$schema": "https://vega.github.io/schema/vega-lite/v5.json"}  # notebooks know this one
+        return {
+            "application/vnd.vegalite.v5+json": self.to_dict() | older,
+            "image/svg+xml": self.svg(),
+            "text/plain": repr(self),
+        }
+
+    def __repr__(self) -> str:
+        heading = self.heading[0] if self.heading else ", ".join(filter(None, (p.title for p in self.panels)))
+        return f"Figure({heading or f'{len(self.panels)} panels'})"
+
     def _grid(self) -> dict[str, Any]:
         panels = [panel.spec(self.width) for panel in self.panels]
         return {"concat": panels, "columns": self.columns, "spacing": 24, **_APART}
@@ -78,7 +110,7 @@ def draw(chart: Chart) -> dict[str, bytes]:
     """Draw a chart as files of every kind."""
     import vl_convert
 
-    svg = _renumbered(vl_convert.vegalite_to_svg(chart.to_dict()))
+    svg = chart.svg() if isinstance(chart, Figure) else _renumbered(vl_convert.vegalite_to_svg(chart.to_dict()))
     png, pdf = vl_convert.svg_to_png(svg, scale=FINER), vl_convert.svg_to_pdf(svg)
     return dict(zip(KINDS, (svg.encode(), png, pdf), strict=True))
 

@@ -1,0 +1,96 @@
+"""What users ask for: arguments of the Python interface, checked and turned into descriptions."""
+
+from __future__ import annotations
+
+import os
+import tempfile
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from iclab.config import InputError, shown
+from iclab.engines import EngineName, Recipe, Training
+from iclab.lab import Store
+from iclab.models import Model
+from iclab.prompts import Prompts
+
+
+def training_of(
+    model: Any,
+    prompts: Prompts | None,
+    recipe: Recipe | None,
+    *,
+    engine: EngineName = "auto",
+    dtype: str = "float32",
+    device: str = "cpu",
+    basis_seed: int | None = None,
+) -> Training:
+    """Return the description of a training."""
+    described: dict[str, Any] = {"engine": engine, "dtype": dtype, "device": device, "basis_seed": basis_seed}
+    return Training(model=model_of(model), prompts=prompts_of(prompts), recipe=recipe_of(recipe), **described)
+
+
+def model_of(model: Any) -> Model:
+    """Return the description of a model that was given by name, as a class, or described."""
+    return model if isinstance(model, Model) else Model(name=model)
+
+
+def prompts_of(prompts: Any, name: str = "prompts", default: Prompts | None = None) -> Prompts:
+    """Return a distribution of prompts, by default the usual one."""
+    if prompts is None:
+        return default or Prompts()
+    if isinstance(prompts, Mapping):
+        return Prompts(**prompts)
+    return _kind(name, prompts, Prompts)
+
+
+def recipe_of(recipe: Any, name: str = "recipe") -> Recipe:
+    """Return a recipe, by default the usual one."""
+    if recipe is None:
+        return Recipe()
+    return Recipe(**recipe) if isinstance(recipe, Mapping) else _kind(name, recipe, Recipe)
+
+
+def _kind(name: str, value: Any, kind: Any) -> Any:
+    if not isinstance(value, kind):
+        given = shown(value) if type(value).__module__ == "builtins" or hasattr(value, "shape") else type(value).__name__
+        raise InputError(f"{name} = {given}: must be an iclab.{kind.__name__}")
+    return value
+
+
+def seeds_of(seeds: int | Iterable[int]) -> tuple[int, ...]:
+    """Return the seeds that were asked for, as a number or one by one."""
+    allowed = "must be a whole number of at least 1, or a list of different seeds from 0 to 2³² − 1"
+    if isinstance(seeds, int) and not isinstance(seeds, bool):
+        asked: tuple[Any, ...] = tuple(range(seeds))
+    elif isinstance(seeds, Iterable) and not isinstance(seeds, (str, bytes)):
+        asked = tuple(seeds)
+    else:
+        raise InputError(f"seeds = {shown(seeds)}: {allowed}")
+    try:
+        whole = [int(seed) for seed in asked if int(seed) == seed and not isinstance(seed, bool) and 0 <= seed < 2**32]
+    except (TypeError, ValueError):
+        whole = []
+    if not asked or len(whole) < len(asked) or len(set(whole)) < len(whole):
+        raise InputError(f"seeds = {shown(seeds)}: {allowed}")
+    return tuple(whole)
+
+
+def workers_of(workers: int | None) -> int:
+    """Return how many threads or processes to use, by default one per core."""
+    return workers if workers is not None else os.cpu_count() or 1
+
+
+@contextmanager
+def opened(store: Store | Path | str | None) -> Iterator[Store]:
+    """Open a store; without one, use a temporary one, of which nothing is left."""
+    if store is None:
+        with tempfile.TemporaryDirectory(prefix="iclab-") as folder:
+            yield Store(folder)
+    elif isinstance(store, Store):
+        yield store
+    elif isinstance(store, (str, Path)):
+        yield Store(store)
+    else:
+        raise InputError(f"store = {shown(store)}: must be a path, a Store or None")

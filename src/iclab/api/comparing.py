@@ -1,0 +1,149 @@
+"""`iclab.compare`: several models on the same prompts, as curves with bands over seeds."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from itertools import chain
+from pathlib import Path
+from typing import Any, Literal
+
+from iclab import lab
+from iclab.api.asking import model_of, opened, prompts_of, recipe_of, seeds_of, training_of, workers_of
+from iclab.api.comparison import Comparison
+from iclab.api.grids import STEP, Setting, grid, told
+from iclab.config import InputError, check_whole, shown, unknown_key
+from iclab.engines import EngineName, Recipe, warn_beyond_theory
+from iclab.lab import MeasurementCell, Store, TrainingCell
+from iclab.lab.events import Listener
+from iclab.models import Model
+from iclab.probes import PROBES
+from iclab.prompts import Prompts
+
+
+def compare(
+    models: Mapping[str, Any] | Iterable[Any],
+    train: Prompts | None = None,
+    test: Prompts | None = None,
+    *,
+    over: Mapping[str, Iterable[Any]] | None = None,
+    recipes: Recipe | Mapping[str, Recipe] | None = None,
+    seeds: int | Iterable[int] = 8,
+    probe: str = "error",
+    column: str | None = None,
+    count: int = 10_000,
+    engine: EngineName = "auto",
+    dtype: Literal["float32", "float64"] = "float32",
+    store: Store | Path | str | None = None,
+    workers: int | None = None,
+    progress: bool = False,
+    on_progress: Listener | None = None,
+) -> Comparison:
+    """Train several models and measure each of them at every point of a grid.
+
+    Args:
+        models: by name, each a built-in name, a `Model`, your own class, or a pair of one of these and its `Recipe`;
+            or a list of models, which then have their own names.
+        train: the training prompts.
+        test: the test prompts; by default the training prompts.
+        over: lists of values by key. A key is a path into the test prompts (``outliers.fraction``), into the training
+            prompts (``train.tasks``) or the recipes (``recipe.batch_size``), or ``step``: the number of steps after
+            which to measure. Several keys make a grid: the first is the x axis of the chart, the others are panels.
+            Patterns must be the same in tests: ``train.patterns.…`` changes them too.
+        recipes: one for all models, or by name. A model without a step size in its recipe has the one that its
+            architecture declares for SGD, if it declares one.
+        seeds: how many, or a list, as for `train`.
+        probe: what to measure; ``iclab train --help`` lists the probes.
+        column: the column of the probe's rows that is drawn; by default the error.
+        count: test prompts per seed and point.
+        engine: as for `train`.
+        dtype: ``float32`` or ``float64``.
+        store: a folder that keeps trained seeds and measurements: what is there is not computed again.
+        workers: how many threads or processes; by default one per core.
+        progress: show a progress bar on standard error.
+        on_progress: called with every event: see ``help(iclab.lab.events)``.
+
+    Example:
+        >>> fractions = {"outliers.fraction": [0.0, 0.4]}
+        >>> found = compare(["mamba", "linear"], over=fractions, recipes=Recipe(steps=5), seeds=2, count=100)
+        >>> found
+        Comparison of error, 2 models, 2 seeds, over outliers.fraction
+        >>> len(found.rows), found.rows[0]["model"]
+        (8, 'mamba')
+    """
+    entries, points, asked = _entries(models, recipes), grid(over), seeds_of(seeds)
+    check_whole(count=count)
+    drawn = _column(probe, column)
+    learnt = prompts_of(train, "train")
+    tested = prompts_of(test, "test", default=learnt)
+    steps = sorted({point[STEP] for point in points if STEP in point})
+    with opened(store) as place:
+        cells: list[tuple[dict[str, Any], list[MeasurementCell]]] = []
+        for name, (model, recipe) in entries.items():
+            kept = recipe.replace(snapshots=(*recipe.snapshots, *steps)) if steps else recipe
+            for point in points:
+                setting = Setting(learnt, tested, kept).at_point(point)
+                training = training_of(model, setting.train, setting.recipe, engine=engine, dtype=dtype)
+                warn_beyond_theory(training)
+                measured: dict[str, Any] = {"probe": probe, "prompts": setting.test, "count": count, "at": setting.at}
+                groups = TrainingCell.covering(training, asked, place.has)
+                columns = {"model": name} | {key: told(value) for key, value in point.items()}
+                cells.append((columns, [MeasurementCell(training=group, **measured) for group in groups]))
+        lab.run(
+            chain.from_iterable(mine for _, mine in cells),
+            place,
+            workers=workers_of(workers),
+            title=f"comparing {len(entries)} models",
+            quiet=not progress,
+            listeners=[on_progress] if on_progress else [],
+        )
+        rows = [
+            columns | row
+            for columns, mine in cells
+            for cell in mine
+            for row in place.load_rows(cell)
+            if row["seed"] in asked
+        ]
+    keys = {key: tuple(dict.fromkeys(told(point[key]) for point in points)) for key in points[0]}
+    return Comparison(rows, {name: model for name, (model, _) in entries.items()}, keys, probe, drawn, len(asked))
+
+
+def _entries(models: Any, recipes: Any) -> dict[str, tuple[Model, Recipe]]:
+    """Return every model and its recipe by name."""
+    if not isinstance(models, (Mapping, list, tuple)) or not models:
+        raise InputError(f"models = {shown(models)}: must be models by name, such as {{'mine': Mine}}, or a list")
+    given = dict(models) if isinstance(models, Mapping) else _named(models)
+    own = dict(recipes) if isinstance(recipes, Mapping) else {}
+    for name in own:
+        if name not in given:
+            raise InputError(unknown_key(str(name), given, "recipes."))
+    shared = None if isinstance(recipes, Mapping) else recipes
+    found = {}
+    for name, entry in given.items():
+        pair = entry if isinstance(entry, tuple) else (entry, None)
+        if len(pair) != 2:
+            raise InputError(f"models.{name} = {shown(entry)}: must be a model, or a model and its recipe")
+        model, recipe = model_of(pair[0]), recipe_of(pair[1] or own.get(name, shared), f"recipes.{name}")
+        suits = model.architecture.step_size
+        if "step_size" not in recipe.model_fields_set and recipe.optimizer == "sgd" and suits is not None:
+            recipe = recipe.replace(step_size=suits)
+        found[str(name)] = (model, recipe)
+    return found
+
+
+def _named(models: Any) -> dict[str, Any]:
+    """Name the models of a list after themselves."""
+    names = [model_of(entry[0] if isinstance(entry, tuple) else entry).label for entry in models]
+    if len(set(names)) < len(names):
+        raise InputError(f"models = {', '.join(names)}: must have different names; give them by name")
+    return dict(zip(names, models, strict=True))
+
+
+def _column(probe: str, column: str | None) -> str | None:
+    """Return the column to draw, None if there is no usual one; refuse unknown probes and columns."""
+    if probe not in PROBES:
+        raise InputError(f"probe = {shown(probe)}: must be one of {', '.join(PROBES)}")
+    columns = PROBES[probe].columns
+    if column is not None and column not in columns:
+        raise InputError(unknown_key(str(column), columns, "column = "))
+    usual = {"attention": "same"}.get(probe, "error")
+    return column or (usual if usual in columns else None)

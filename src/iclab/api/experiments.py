@@ -1,0 +1,71 @@
+"""`iclab.run` and `iclab.experiments`: the papers' figures, tables and theorems, and iclab's own."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from iclab import catalog, lab
+from iclab.api.asking import opened, workers_of
+from iclab.config import InputError, shown
+from iclab.lab import Store
+from iclab.lab.events import Listener
+from iclab.study.edition import asked_for
+from iclab.study.experiment import Experiment
+from iclab.study.outcome import Outcome
+
+
+def experiments() -> dict[str, str]:
+    """Return the title of every experiment by id.
+
+    Example:
+        >>> experiments()["M-fig2"]
+        'Error against the fraction of outliers'
+    """
+    return {id_: experiment.title for id_, experiment in catalog.experiments().items()}
+
+
+def run(
+    experiment: str | Experiment[Any] | type[Experiment[Any]],
+    *,
+    quick: bool = False,
+    store: Store | Path | str | None = None,
+    workers: int | None = None,
+    progress: bool = False,
+    on_progress: Listener | None = None,
+    **settings: Any,
+) -> Outcome:
+    """Run an experiment, as ``iclab run`` does, and return its rows, claims, table and chart.
+
+    Args:
+        experiment: the id of an experiment, or an experiment of your own.
+        quick: the quick edition: 8 seeds and fewer points.
+        store: a folder that keeps finished cells, such as the command line's ``results/store``: what is there is not
+            computed again. By default nothing is kept.
+        workers: how many threads or processes; by default one per core.
+        progress: show a progress bar on standard error.
+        on_progress: called with every event of the run: see ``help(iclab.lab.events)``.
+        settings: other values of the experiment's settings, as with ``--set``; ``iclab experiments ID`` lists them.
+
+    Example:
+        >>> small = {"steps": 5, "test_prompts": 20, "label_rules": ["flip"], "outlier_fractions": [0.0, 0.6]}
+        >>> outcome = run("M-fig2", seeds=2, yardsticks=False, **small)
+        >>> sorted({row["model"] for row in outcome.rows})
+        ['linear', 'mamba']
+    """
+    if isinstance(experiment, type) and issubclass(experiment, Experiment):
+        experiment = experiment()
+    if not isinstance(experiment, (str, Experiment)):
+        raise InputError(f"experiment = {shown(experiment)}: must be an id, such as 'M-fig2', or an Experiment")
+    found = catalog.find(experiment) if isinstance(experiment, str) else experiment
+    edition = asked_for(found, settings, quick=quick)
+    with opened(store) as place:
+        lab.run(
+            edition.cells,
+            place,
+            workers=workers_of(workers),
+            title=found.id,
+            quiet=not progress,
+            listeners=[on_progress] if on_progress else [],
+        )
+        return edition.outcome(place)
