@@ -12,7 +12,7 @@ import pytest
 import torch
 from lab_helpers import entries, error_cells, measurement, run_here, training, wait_until, weights
 
-from iclab.config import InputError
+from iclab.config import Code, InputError
 from iclab.lab import Plan, Store, TrainingCell, run
 from iclab.lab.executors import jobs, local
 
@@ -155,27 +155,51 @@ LOCAL = {
 }
 
 
-@pytest.mark.parametrize("position", ["alone", "behind another"])
 @pytest.mark.parametrize("changes", LOCAL.values(), ids=LOCAL)
-def test_local_code_needs_one_process(
-    changes: dict[str, Any], position: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+def test_local_code_runs_in_this_process_and_says_so_once(
+    changes: dict[str, Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ):
     monkeypatch.setattr(local, "run_in_processes", lambda *_: pytest.fail("was handed to other processes"))
-    cells = [measurement({"draw": 1} | changes)]
-    if position == "behind another":
-        cells.insert(0, measurement(REFERENCE))
-    with pytest.raises(
-        InputError, match=r"<locals>.*: worker processes cannot import it; .* use workers = 1"
-    ) as caught:
-        run(cells, Store(tmp_path / "store"), workers=2, quiet=True)
-    assert len(str(caught.value).splitlines()) == 1
+    store, cells = Store(tmp_path), [measurement({"training.group": group, "draw": 1} | changes) for group in (0, 1)]
+    assert len(run(cells, store, workers=2, quiet=True)) == 4
+    assert [row["seed"] for cell in cells for row in store.load_rows(cell)] == list(range(16))
+    said = capsys.readouterr().err.splitlines()
+    assert len(said) == 1
+    assert "<locals>" in said[0]
+    assert "worker processes cannot import it, so it runs here" in said[0]
 
 
-@pytest.mark.parametrize("changes", LOCAL.values(), ids=LOCAL)
-def test_local_code_runs_in_one_process(changes: dict[str, Any], tmp_path: Path):
-    store, cells = Store(tmp_path), [measurement(changes), measurement({"draw": 1} | changes)]
-    assert len(run_here(cells, store)) == 3
-    assert [row["seed"] for row in store.load_rows(cells[1])] == list(range(8))
+def test_local_code_leaves_the_rest_to_the_processes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    handed: list[Plan] = []
+    monkeypatch.setattr(local, "run_in_processes", lambda plan, *_: handed.append(plan))
+    others = [measurement(REFERENCE | {"training.group": group}) for group in (0, 1)]
+    own = measurement(LOCAL["model"])
+    run([own, *others], Store(tmp_path), workers=2, quiet=True)
+    assert [set(plan.trainings) for plan in handed] == [{cell.training.hash for cell in others}]
+    assert Store(tmp_path).has(own)
+
+
+def test_one_job_starts_no_process(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(local, "run_in_processes", lambda *_: pytest.fail("was handed to other processes"))
+    assert len(run([measurement(REFERENCE)], Store(tmp_path), workers=2, quiet=True)) == 2
+
+
+def test_trainings_alone_can_be_asked_for(tmp_path: Path, count_trainings: list[Any]):
+    store, cells = Store(tmp_path), [measurement({"training.group": group}).training for group in (0, 1)]
+    for _ in range(2):
+        run(cells, store, workers=1, quiet=True)
+    assert len(count_trainings) == 2
+    assert [store.load_training(cell).seeds[0] for cell in cells] == [0, 8]
+
+
+def test_code_that_only_looks_importable_is_not():
+    def rule(examples: Any) -> Any:
+        return examples.labels
+
+    rule.__qualname__, rule.__module__ = "rule", "made_by_exec"
+    assert not Code.of(rule).importable
+    assert not Code.of(flip).importable
+    assert Code.of(measurement).importable
 
 
 def test_a_users_rule_measures_what_the_same_built_in_rule_does(tmp_path: Path):
@@ -199,7 +223,7 @@ def test_a_worker_that_dies_is_said_in_one_line(tmp_path: Path):
     killer = threading.Thread(target=kill_the_first_worker)
     killer.start()
     with pytest.raises(InputError, match=r"a worker process died .* run the same command again to continue") as caught:
-        run([measurement(REFERENCE)], Store(tmp_path), workers=2, quiet=True)
+        run([measurement(REFERENCE | {"training.group": g}) for g in (0, 1)], Store(tmp_path), workers=2, quiet=True)
     killer.join()
     assert len(str(caught.value).splitlines()) == 1
     assert multiprocessing.active_children() == []

@@ -4,7 +4,7 @@ Everything goes the way the command line goes: cells of work, computed on all co
 """
 
 from iclab.api.comparing import Comparison, compare
-from iclab.api.experiments import experiments, run
+from iclab.api.running import experiments, run
 from iclab.api.runs import Run, load
 from iclab.api.training import train
 

@@ -9,9 +9,12 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+from iclab import lab
 from iclab.config import InputError, shown
 from iclab.engines import EngineName, Recipe, Training
 from iclab.lab import Store
+from iclab.lab.cells import Cell
+from iclab.lab.events import Listener
 from iclab.models import Model
 from iclab.prompts import Prompts
 
@@ -54,7 +57,8 @@ def recipe_of(recipe: Any, name: str = "recipe") -> Recipe:
 
 def _kind(name: str, value: Any, kind: Any) -> Any:
     if not isinstance(value, kind):
-        given = shown(value) if type(value).__module__ == "builtins" or hasattr(value, "shape") else type(value).__name__
+        plain = type(value).__module__ == "builtins" or hasattr(value, "shape")
+        given = shown(value) if plain else type(value).__name__
         raise InputError(f"{name} = {given}: must be an iclab.{kind.__name__}")
     return value
 
@@ -77,9 +81,20 @@ def seeds_of(seeds: int | Iterable[int]) -> tuple[int, ...]:
     return tuple(whole)
 
 
-def workers_of(workers: int | None) -> int:
-    """Return how many threads or processes to use, by default one per core."""
-    return workers if workers is not None else os.cpu_count() or 1
+def compute(
+    cells: Iterable[Cell], store: Store, title: str, workers: int | None, progress: bool, on_progress: Listener | None
+) -> None:
+    """Compute the cells that are missing from a store, by default on all cores."""
+    if on_progress is not None and not callable(on_progress):
+        raise InputError(f"on_progress = {shown(on_progress)}: must be a function of an event")
+    lab.run(
+        cells,
+        store,
+        workers=workers if workers is not None else os.cpu_count() or 1,
+        title=title,
+        quiet=not progress,
+        listeners=[on_progress] if on_progress else [],
+    )
 
 
 @contextmanager

@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
-from itertools import chain
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, NamedTuple
 
-from iclab import lab
-from iclab.api.asking import model_of, opened, prompts_of, recipe_of, seeds_of, training_of, workers_of
+from iclab.api.asking import compute, model_of, opened, prompts_of, recipe_of, seeds_of, training_of
 from iclab.api.comparison import Comparison
 from iclab.api.grids import STEP, Setting, grid, told
 from iclab.config import InputError, check_whole, shown, unknown_key
@@ -45,66 +43,61 @@ def compare(
             or a list of models, which then have their own names.
         train: the training prompts.
         test: the test prompts; by default the training prompts.
-        over: lists of values by key. A key is a path into the test prompts (``outliers.fraction``), into the training
-            prompts (``train.tasks``) or the recipes (``recipe.batch_size``), or ``step``: the number of steps after
-            which to measure. Several keys make a grid: the first is the x axis of the chart, the others are panels.
-            Patterns must be the same in tests: ``train.patterns.…`` changes them too.
-        recipes: one for all models, or by name. A model without a step size in its recipe has the one that its
-            architecture declares for SGD, if it declares one.
-        seeds: how many, or a list, as for `train`.
+        over: lists of values by key. A key is a path into the test prompts (``outliers.fraction``), the training
+            prompts (``train.tasks``; ``train.patterns.…`` changes tests too) or the recipes (``recipe.batch_size``), or
+            ``step``: how many steps of the training to measure after. Several keys make a grid: the first is the x
+            axis of the chart, the others are panels.
+        recipes: one for all models, or by name. If it names no step size, SGD takes the one the architecture declares.
+        seeds: how many, or a list, as for `train`; and so are the last six arguments.
         probe: what to measure; ``iclab train --help`` lists the probes.
         column: the column of the probe's rows that is drawn; by default the error.
         count: test prompts per seed and point.
-        engine: as for `train`.
-        dtype: ``float32`` or ``float64``.
-        store: a folder that keeps trained seeds and measurements: what is there is not computed again.
-        workers: how many threads or processes; by default one per core.
-        progress: show a progress bar on standard error.
-        on_progress: called with every event: see ``help(iclab.lab.events)``.
 
     Example:
         >>> fractions = {"outliers.fraction": [0.0, 0.4]}
-        >>> found = compare(["mamba", "linear"], over=fractions, recipes=Recipe(steps=5), seeds=2, count=100)
-        >>> found
+        >>> compare(["mamba", "linear"], over=fractions, recipes=Recipe(steps=5), seeds=2, count=100)
         Comparison of error, 2 models, 2 seeds, over outliers.fraction
-        >>> len(found.rows), found.rows[0]["model"]
-        (8, 'mamba')
     """
-    entries, points, asked = _entries(models, recipes), grid(over), seeds_of(seeds)
     check_whole(count=count)
-    drawn = _column(probe, column)
-    learnt = prompts_of(train, "train")
-    tested = prompts_of(test, "test", default=learnt)
-    steps = sorted({point[STEP] for point in points if STEP in point})
+    entries, points, asked, drawn = _entries(models, recipes), grid(over), seeds_of(seeds), _column(probe, column)
+    start = Setting(prompts_of(train, "train"), prompts_of(test, "test", default=prompts_of(train, "train")), Recipe())
     with opened(store) as place:
-        cells: list[tuple[dict[str, Any], list[MeasurementCell]]] = []
-        for name, (model, recipe) in entries.items():
-            kept = recipe.replace(snapshots=(*recipe.snapshots, *steps)) if steps else recipe
-            for point in points:
-                setting = Setting(learnt, tested, kept).at_point(point)
-                training = training_of(model, setting.train, setting.recipe, engine=engine, dtype=dtype)
-                warn_beyond_theory(training)
-                measured: dict[str, Any] = {"probe": probe, "prompts": setting.test, "count": count, "at": setting.at}
-                groups = TrainingCell.covering(training, asked, place.has)
-                columns = {"model": name} | {key: told(value) for key, value in point.items()}
-                cells.append((columns, [MeasurementCell(training=group, **measured) for group in groups]))
-        lab.run(
-            chain.from_iterable(mine for _, mine in cells),
-            place,
-            workers=workers_of(workers),
-            title=f"comparing {len(entries)} models",
-            quiet=not progress,
-            listeners=[on_progress] if on_progress else [],
-        )
-        rows = [
-            columns | row
-            for columns, mine in cells
-            for cell in mine
-            for row in place.load_rows(cell)
-            if row["seed"] in asked
-        ]
+        how = _How(asked, probe, count, engine, dtype)
+        conditions = list(_conditions(entries, points, start, how, place))
+        compute([cell for _, cell in conditions], place, "comparison", workers, progress, on_progress)
+        rows = [{**about, **row} for about, cell in conditions for row in place.load_rows(cell) if row["seed"] in asked]
     keys = {key: tuple(dict.fromkeys(told(point[key]) for point in points)) for key in points[0]}
     return Comparison(rows, {name: model for name, (model, _) in entries.items()}, keys, probe, drawn, len(asked))
+
+
+class _How(NamedTuple):
+    """How every model is trained and measured."""
+
+    seeds: tuple[int, ...]
+    probe: str
+    test_prompts: int
+    engine: EngineName
+    dtype: str
+
+
+def _conditions(
+    entries: Mapping[str, tuple[Model, Recipe]], points: list[dict[str, Any]], start: Setting, how: _How, store: Store
+) -> Iterator[tuple[dict[str, Any], MeasurementCell]]:
+    """Yield the measurements of every model at every point, and the columns that name their rows."""
+    steps = {point[STEP] for point in points if STEP in point}
+    groups: dict[str, list[TrainingCell]] = {}
+    for name, (model, recipe) in entries.items():
+        kept = recipe.replace(snapshots=(*recipe.snapshots, *steps)) if steps else recipe
+        for point in points:
+            setting = start._replace(recipe=kept).at_point(point)
+            training = training_of(model, setting.train, setting.recipe, engine=how.engine, dtype=how.dtype)
+            warn_beyond_theory(training)
+            columns = {"model": name} | {key: told(value) for key, value in point.items()}
+            measured: dict[str, Any] = {"probe": how.probe, "prompts": setting.test, "count": how.test_prompts}
+            if training.digest() not in groups:
+                groups[training.digest()] = TrainingCell.covering(training, how.seeds, store.has)
+            for group in groups[training.digest()]:
+                yield columns, MeasurementCell(training=group, at=setting.at, **measured)
 
 
 def _entries(models: Any, recipes: Any) -> dict[str, tuple[Model, Recipe]]:

@@ -6,7 +6,7 @@ import html
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from itertools import product
+from itertools import cycle, product
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -68,20 +68,25 @@ class Comparison:
         first, *others = self.over or ("model",)
         values = list(self.over.get(first, self.models))
         numbers = all(isinstance(value, (int, float)) and not isinstance(value, bool) for value in values)
-        if numbers:
-            across = Axis(first, zero=False)
-        else:
-            across = Axis(first, names=[str(value) for value in values])
+        across = Axis(first, zero=False) if numbers else Axis(first, names=[str(value) for value in values])
+        up = self._height()
         panels = []
         for point in self._points({key: self.over[key] for key in others}):
-            title = ", ".join(f"{key} = {value}" for key, value in point.items())
-            panel = Panel(title, x=across, y=Axis(f"{self.probe}: {self.column}" if self.probe != self.column else self.probe))
+            panel = Panel(", ".join(f"{key} = {value}" for key, value in point.items()), x=across, y=up)
             for series in self._series():
                 xs = values if self.over else [series.name]
-                found = [self._by_seed(**{"model": series.name, first: x} if self.over else {"model": x}, **point) for x in xs]
-                panel.curve(series, xs if numbers else [str(x) for x in xs], found)  # type: ignore[arg-type]
+                found = [self._by_seed(**{"model": series.name, first: x, **point}) for x in xs]
+                places: list[Any] = xs if numbers else [str(x) for x in xs]
+                panel.curve(series, places, found)
             panels.append(panel)
         return Figure(panels, width=420 if len(panels) == 1 else 250)
+
+    def _height(self) -> Axis:
+        """Return the vertical axis, which is the same in all panels if it shows errors."""
+        if self.column != "error":
+            return Axis(f"{self.probe}: {self.column}")
+        highest = max((row["error"] for row in self.rows if row["error"] is not None), default=1.0)
+        return Axis("error" if self.probe == "error" else f"{self.probe}: error", domain=(0.0, max(highest, 0.01)))
 
     def save(self, path: str | Path) -> Path:
         """Write the chart to a file whose name ends in .svg, .png or .pdf."""
@@ -109,10 +114,10 @@ class Comparison:
     def _series(self) -> list[Series]:
         """Give every model its own colour, or one that is free."""
         declared = {name: model.architecture.colour for name, model in self.models.items()}
-        free = [colour for colour in (*SPARE, *PALETTE) if colour not in declared.values()] or list(SPARE)
+        free = cycle([c for c in (*SPARE, *PALETTE) if c not in declared.values()] or SPARE)
         taken: list[str] = []
-        for i, colour in enumerate(declared.values()):
-            taken.append(colour if colour and colour not in taken else free[i % len(free)])
+        for colour in declared.values():
+            taken.append(colour if colour and colour not in taken else next(free))
         return [Series(name, colour) for name, colour in zip(declared, taken, strict=True)]
 
     def __repr__(self) -> str:

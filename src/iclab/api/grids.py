@@ -46,7 +46,7 @@ def grid(over: Mapping[str, Iterable[Any]] | None) -> list[dict[str, Any]]:
     known = [*_paths(Prompts), *(f"train.{path}" for path in _paths(Prompts)), *_recipe_paths(), STEP]
     listed: dict[str, list[Any]] = {}
     if not isinstance(over, (Mapping, type(None))):
-        raise InputError(f"over = {shown(over)}: must be lists of values by key, such as {{'outliers.fraction': [0.2]}}")
+        raise InputError(f"over = {shown(over)}: must be lists of values by key, such as outliers.fraction")
     for key, values in (over or {}).items():
         if key not in known:
             raise InputError(unknown_key(str(key), known))

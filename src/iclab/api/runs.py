@@ -310,12 +310,13 @@ class Run:
         recipe, losses = self.training.recipe, self.trained.losses
         lines = {
             "engine": self.training.engine,
-            "recipe": f"{recipe.steps} steps of {recipe.batch_size} prompts, {recipe.optimizer}, η = {recipe.step_size:g}",
+            "recipe": f"{recipe.steps} steps, {recipe.batch_size} prompts each, {recipe.optimizer}",
+            "step size": f"{recipe.step_size:g}",
             "tasks": str(self.training.prompts.tasks),
             "diverged": ", ".join(map(str, self.diverged)) or "none",
         }
         if len(losses) and np.isfinite(losses[-1]).any():
-            lines["loss"] = f"{np.nanmean(losses[0]):.3g} before the first step, {np.nanmean(losses[-1]):.3g} before the last"
+            lines["loss"] = f"{np.nanmean(losses[0]):.3g} at first, {np.nanmean(losses[-1]):.3g} at last"
         cells = "".join(f"<tr><th>{name}</th><td>{html.escape(text)}</td></tr>" for name, text in lines.items())
         return f"<b>{html.escape(repr(self))}</b><table>{cells}</table>"
 

@@ -8,8 +8,7 @@ from typing import Literal
 
 import torch
 
-from iclab import lab
-from iclab.api.asking import opened, seeds_of, training_of, workers_of
+from iclab.api.asking import compute, opened, seeds_of, training_of
 from iclab.api.runs import Run
 from iclab.engines import EngineName, Recipe, Trained, warn_beyond_theory
 from iclab.lab import Store, TrainingCell
@@ -41,19 +40,18 @@ def train(
             and maps dense prompts (batch, length + 1, width) to outputs (batch,).
         prompts: the distribution of training prompts.
         recipe: loss, optimiser, steps, batch size.
-        seeds: how many (0 … seeds − 1), or a list of them. A seed's result is always the same, to the bit. Seeds of
-            most models are stacked for that in fixed groups, mostly of eight, and train together even if you ask for
-            one: a smaller stack rounds differently. The fused engine, and models that cannot be stacked, train just
-            the seeds you ask for.
+        seeds: how many (0 … seeds − 1), or a list of them. A seed's result is always the same, to the bit. So seeds of
+            most models are stacked in fixed groups, mostly of eight, and train together even if you ask for one: a
+            smaller stack rounds differently. The fused engine and models that cannot be stacked train just your seeds.
         engine: ``fused`` is about thirty times faster and runs ``mamba`` and ``linear`` under SGD; ``compact`` is
             about three times faster and runs ``softmax-mlp``; ``auto`` picks the fastest that applies.
         dtype: ``float32`` or ``float64``.
         device: ``cpu`` or ``cuda``.
         basis_seed: fixes the rotation of the patterns; by default every seed has its own.
-        store: a folder that keeps finished groups of seeds, such as the command line's ``results/store``. The next call
-            takes them from there, also after Ctrl-C. By default nothing is kept.
-        workers: how many threads or processes; by default one per core. A model or rule that is defined in a notebook
-            or script runs in this process, because others cannot import it.
+        store: a folder that keeps finished groups of seeds, also after Ctrl-C, and from which the next call takes them,
+            such as the command line's ``results/store``. By default nothing is kept.
+        workers: how many threads or processes; by default one per core. A model or rule from a notebook or script runs
+            in this process, because others cannot import it.
         progress: show a progress bar on standard error.
         on_progress: called with every event of the run: see ``help(iclab.lab.events)``.
 
@@ -62,20 +60,11 @@ def train(
         >>> run.error(count=500).mean
         0.0
     """
-    training = training_of(
-        model, prompts, recipe, engine=engine, dtype=dtype, device=device, basis_seed=basis_seed
-    )
+    training = training_of(model, prompts, recipe, engine=engine, dtype=dtype, device=device, basis_seed=basis_seed)
     asked = seeds_of(seeds)
     warn_beyond_theory(training)
     with opened(store) as place:
         cells = TrainingCell.covering(training, asked, place.has)
-        lab.run(
-            cells,
-            place,
-            workers=workers_of(workers),
-            title=training.model.label,
-            quiet=not progress,
-            listeners=[on_progress] if on_progress else [],
-        )
+        compute(cells, place, training.model.label, workers, progress, on_progress)
         parts = [place.load_training(cell) for cell in cells]
     return Run(Trained.join(parts).select(asked))

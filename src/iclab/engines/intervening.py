@@ -8,7 +8,6 @@ so that a function sees one seed's values; answers are those of the engine that 
 from __future__ import annotations
 
 import inspect
-from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -156,18 +155,19 @@ def _hooked(
     record: Callable[[Tensor], None] | None,
 ) -> Iterator[None]:
     """Change and record values while a module runs; refuse places that its forward pass did not reach."""
-    visits: Counter[str] = Counter()
+    visited, recorded = set(), []
     handles = []
 
     def changing(name: str, change: Change, _: nn.Module, __: Any, value: Any) -> Any:
-        visits[name] += 1
+        visited.add(name)
         return _changed(visit(name), change, value)
 
     def recording(_: nn.Module, __: Any, value: Any) -> None:
-        visits[at] += 1
-        if not isinstance(value, Tensor) or not len(value) or visits[at] > 1:
-            kind = "passes there several times" if visits[at] > 1 else f"is a {type(value).__name__}"
-            raise InputError(f"{at}: what the model returns there {kind}; look at a place with one tensor")
+        visited.add(at)
+        recorded.append(value)
+        if not isinstance(value, Tensor) or len(recorded) > 1:
+            found = f"a {type(value).__name__}" if len(recorded) == 1 else "several values"
+            raise InputError(f"{at}: {found} per prompt pass there; look at a place that returns one tensor")
         assert record is not None
         record(value)
 
@@ -176,14 +176,13 @@ def _hooked(
             hook = partial(changing, name, change)
             handles.append(module.get_submodule(name).register_forward_hook(hook))
         if record is not None:
-            visits[at] = 0
             handles.append(module.get_submodule(at).register_forward_hook(recording))
         yield
     finally:
         for handle in handles:
             handle.remove()
     for name in (*dict(interventions.changes), *([at] if record else [])):
-        if not visits[name]:
+        if name not in visited:
             raise InputError(f"{name}: the model's forward pass does not go through it")
 
 

@@ -119,7 +119,7 @@ class Deep(Architecture, ABC):
 
     def at(self, layer: int, step: str, value: Tensor) -> Tensor:
         """Pass a value through the point that gives a step of a layer its name."""
-        return self.layer[layer][step](value)  # type: ignore[index, operator]
+        return self.layer[layer][step](value)  # type: ignore[index]
 
     def _normed(self, stream: Tensor) -> Tensor:
         if self.norm == "none":

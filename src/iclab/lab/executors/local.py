@@ -50,7 +50,7 @@ class LocalExecutor:
         """Compute every cell of the stages."""
         here, elsewhere = stages
         for path in dict.fromkeys(self._stuck(here.plan).values()):
-            listen(Notice(f"{path}: worker processes cannot import it, so it runs in this one; a module can be imported"))
+            listen(Notice(f"{path}: worker processes cannot import it, so it runs here; move it to a module"))
         _run_here(here.plan, store, listen, self.workers)
         if elsewhere.plan:
             run_in_processes(elsewhere.plan, store, listen, min(self.workers, len(elsewhere.plan)))

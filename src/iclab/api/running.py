@@ -5,8 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from iclab import catalog, lab
-from iclab.api.asking import opened, workers_of
+from iclab import catalog
+from iclab.api.asking import compute, opened
 from iclab.config import InputError, shown
 from iclab.lab import Store
 from iclab.lab.events import Listener
@@ -60,12 +60,5 @@ def run(
     found = catalog.find(experiment) if isinstance(experiment, str) else experiment
     edition = asked_for(found, settings, quick=quick)
     with opened(store) as place:
-        lab.run(
-            edition.cells,
-            place,
-            workers=workers_of(workers),
-            title=found.id,
-            quiet=not progress,
-            listeners=[on_progress] if on_progress else [],
-        )
+        compute(edition.cells, place, found.id, workers, progress, on_progress)
         return edition.outcome(place)
