@@ -1,0 +1,158 @@
+"""`iclab.compare` and `iclab.run`: rows, tables and charts in one call, from the store the second time."""
+
+from __future__ import annotations
+
+import html
+from pathlib import Path
+from typing import Any
+
+import pytest
+import vl_convert
+from api_helpers import BRIEF, CLEAN, SMALL, Net
+
+import iclab
+from iclab.engines import Training
+from iclab.lab import Store, TrainingCell
+from iclab.lab.executors import jobs
+
+FRACTIONS = [0.0, 0.3, 0.9]
+
+
+@pytest.fixture(scope="module")
+def found(tmp_path_factory: pytest.TempPathFactory) -> iclab.Comparison:
+    """Three models, one with a recipe of its own."""
+    adam = iclab.Recipe(steps=3, batch_size=4, step_size=0.01, optimizer="adam")
+    return iclab.compare(
+        {"mamba": "mamba", "linear": "linear", "mine": (Net, adam)},
+        train=SMALL,
+        test=SMALL.replace(outliers=iclab.Outliers(fraction=0.5, scale=4.0, labels="flip")),
+        over={"outliers.fraction": FRACTIONS},
+        recipes=iclab.Recipe(steps=4, batch_size=4),
+        seeds=3,
+        count=40,
+        store=tmp_path_factory.mktemp("compared") / "store",
+        workers=1,
+    )
+
+
+def test_rows_are_those_of_separate_runs(found: iclab.Comparison):
+    assert len(found.rows) == 3 * 3 * 3
+    assert {row["seed"] for row in found.rows} == {0, 1, 2}
+    by_hand = iclab.train("linear", SMALL, iclab.Recipe(steps=4, batch_size=4, step_size=0.05), seeds=3)  # its own η
+    poisoned = SMALL.replace(outliers=iclab.Outliers(fraction=0.9, scale=4.0, labels="flip"))
+    mine = [r["error"] for r in found.rows if (r["model"], r["outliers.fraction"]) == ("linear", 0.9)]
+    assert tuple(mine) == by_hand.error(poisoned, count=40).per_seed
+
+
+def test_tables_and_summaries(found: iclab.Comparison):
+    assert found.table().num_rows == 27
+    assert found.table().column_names[:4] == ["model", "outliers.fraction", "seed", "prompts"]
+    line = found.summary[2]
+    own = [r["error"] for r in found.rows if (r["model"], r["outliers.fraction"]) == ("mamba", 0.9)]
+    assert (line["model"], line["outliers.fraction"], line["mean"]) == ("mamba", 0.9, sum(own) / 3)
+    assert line["low"] <= line["mean"] <= line["high"]
+    assert len(str(found).splitlines()) == 2 + 9
+
+
+def test_the_chart_shows_every_model_with_its_band(found: iclab.Comparison, tmp_path: Path):
+    assert [series.name for series in found.chart.legend] == ["mamba", "linear", "mine"]
+    assert len({series.colour for series in found.chart.legend}) == 3
+    for kind, start in (("svg", b"<svg"), ("png", b"\x89PNG"), ("pdf", b"%PDF")):
+        assert found.save(tmp_path / f"chart.{kind}").read_bytes().startswith(start)
+    with pytest.raises(iclab.InputError, match=r"chart.gif: must end in .svg, .png, .pdf"):
+        found.save(tmp_path / "chart.gif")
+
+
+def test_it_shows_in_a_notebook(found: iclab.Comparison):
+    bundle = found._repr_mimebundle_()
+    spec = bundle["application/vnd.vegalite.v5+json"]
+    assert "outliers.fraction" in vl_convert.vegalite_to_svg(spec, vl_version="5.20")  # what notebooks draw with
+    assert bundle["image/svg+xml"].startswith("<svg")
+    assert bundle["text/plain"] == str(found)
+    assert "<svg" in found._repr_html_()
+    assert "<td>mine</td>" in found._repr_html_()
+
+
+def test_the_second_time_nothing_is_computed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    def compare(**more: Any) -> iclab.Comparison:
+        over = {"outliers.fraction": [0.0, 0.5]}
+        return iclab.compare(["linear"], SMALL, over=over, recipes=BRIEF, count=10, store=tmp_path / "s", **more)
+
+    first = compare()
+    assert Store(tmp_path / "s").has(TrainingCell(training=Training(model="linear", prompts=SMALL, recipe=BRIEF)))
+    monkeypatch.setattr(jobs, "train", lambda *_: pytest.fail("trained again"))
+    monkeypatch.setattr(jobs, "measure", lambda *_: pytest.fail("measured again"))
+    assert compare().rows == first.rows
+    assert len(compare(seeds=[2, 5]).rows) == 4
+
+
+def test_a_grid_of_prompts_recipes_and_steps():
+    over = {"step": [0, 4], "train.outliers.count": [0, 2], "recipe.batch_size": [2], "tasks": ["all", [(0, 1)]]}
+    grid = iclab.compare(["mamba"], SMALL, CLEAN, over=over, recipes=BRIEF, seeds=1, count=5, workers=1)
+    assert len(grid.rows) == 8
+    assert len(grid.chart.panels) == 4
+    first = grid.rows[0]
+    assert (first["step"], first["train.outliers.count"], first["tasks"]) == (0, 0, "all")
+    assert grid.rows[1]["tasks"] == "[(0, 1)]"
+
+
+def test_patterns_change_in_training_and_test_together():
+    over = {"train.patterns.dimension": [8, 12]}
+    assert len(iclab.compare(["linear"], SMALL, over=over, recipes=BRIEF, seeds=1, count=5).rows) == 2
+
+
+def test_without_a_grid_models_stand_side_by_side():
+    found = iclab.compare(["linear", "mamba"], SMALL, recipes=BRIEF, seeds=2, count=5)
+    assert [line["model"] for line in found.summary] == ["linear", "mamba"]
+    assert found.chart.svg().startswith("<svg")
+
+
+def test_other_probes_and_columns():
+    run = iclab.compare(["linear"], SMALL, recipes=BRIEF, seeds=2, count=5, column="hinge")
+    assert run.summary[0]["mean"] == sum(row["hinge"] for row in run.rows) / 2
+    attention = iclab.compare(["linear"], SMALL, recipes=BRIEF, seeds=2, count=5, probe="attention")
+    assert attention.column == "same"
+    gates = iclab.compare(["mamba"], SMALL, recipes=BRIEF, seeds=1, count=5, probe="gates", column="gate")
+    with pytest.raises(iclab.InputError, match="several rows per seed"):
+        _ = gates.chart
+    with pytest.raises(iclab.InputError, match="column: say which one"):
+        _ = iclab.compare(["linear"], SMALL, recipes=BRIEF, seeds=1, count=5, probe="norms").chart
+
+
+def test_a_diverged_seed_is_counted_beside_the_mean():
+    wild = iclab.Recipe(steps=200, step_size=1e6, batch_size=4)
+    found = iclab.compare(["linear"], SMALL, recipes=wild, seeds=2, count=5)
+    assert (found.summary[0]["mean"], found.summary[0]["diverged"]) == (None, 2)
+    assert found.chart.svg().startswith("<svg")
+
+
+# Experiments.
+
+TINY: dict[str, Any] = {"steps": 5, "test_prompts": 20, "outlier_fractions": [0.0, 0.6], "label_rules": ["flip"]}
+
+
+def test_an_experiment_is_the_command_lines(figure_run: Any, cli: Any):
+    settings = {"steps": 20, "test_prompts": 50, "outlier_fractions": [0.0, 0.6], "yardsticks": False, "seeds": 2}
+    outcome = iclab.run("m-FIG2", store=figure_run.store, **settings)
+    told = figure_run.said.json
+    assert (outcome.rows, outcome.claims) == (told["rows"], told["claims"])
+    assert outcome.complete
+    assert outcome.table
+    assert "<svg" in outcome._repr_html_()
+    assert html.escape(outcome.claims[0]["paper"]) in outcome._repr_html_()
+    assert repr(outcome).startswith("Outcome(M-fig2, ")
+    assert outcome.chart is outcome.figure
+
+
+def test_an_experiment_leaves_nothing_without_a_store(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.chdir(tmp_path)
+    outcome = iclab.run("M-fig2", quick=True, seeds=1, yardsticks=False, **{**TINY, "step_sizes.linear": 0.01})
+    assert outcome.settings.step_sizes["linear"] == 0.01
+    assert outcome.settings.seeds == 1
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_experiments_are_listed_by_id():
+    titles = iclab.experiments()
+    assert titles["M-fig2"] == "Error against the fraction of outliers"
+    assert len(titles) > 30
