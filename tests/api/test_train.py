@@ -59,6 +59,11 @@ def test_only_seeds_that_have_to_be_trained_are(model: Any, seeds: Any, expected
     assert run.seeds == (tuple(seeds) if isinstance(seeds, list) else (0,))
 
 
+def test_seeds_that_a_callback_sees_together_train_together(trained_seeds: list[Any]):
+    iclab.train("mamba", SMALL, BRIEF.replace(callback=lambda done: None), seeds=1)
+    assert trained_seeds == [tuple(range(8))]
+
+
 @pytest.mark.parametrize("model", ["mamba", Counting, "softmax"])
 def test_a_seed_is_the_same_however_it_was_asked_for(model: Any):
     many, one = (iclab.train(model, SMALL, BRIEF, seeds=seeds, workers=1) for seeds in (4, [2]))
