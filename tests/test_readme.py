@@ -5,6 +5,8 @@ from pathlib import Path
 
 import pytest
 
+import iclab
+
 pytestmark = pytest.mark.slow
 
 README = Path(__file__).parent.parent / "README.md"
@@ -28,6 +30,12 @@ def test_its_examples_run(capsys, tmp_path, monkeypatch):
     assert round(predicted.value("strength"), 2) == 6.67
     assert round(predicted.value("epsilon"), 2) == 0.13
     assert (tmp_path / "mamba.safetensors").exists()
+    assert (tmp_path / "comparison.svg").exists()
+    means = {(line["model"], round(line["outliers.fraction"], 1)): line["mean"] for line in names["comparison"].summary}
+    assert means["mamba", 0.7] < 0.01 < 0.9 < means["linear", 0.7]
+    assert names["outcome"].complete
+    patched = iclab.load("mamba.safetensors").intervene(gates=names["gates"])
+    assert 0.7 < patched.error(names["poisoned"], count=500).mean < 0.85
 
 
 def test_its_predictions_can_be_asked_for(cli):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -76,6 +77,16 @@ def test_other_weights_are_used(name: str, runs: dict[str, iclab.Run]):
     torch.testing.assert_close(one_for_all.weights()[read][1], run.weights()[read][0])
     torch.testing.assert_close(same.weights(at=0)[read], run.weights(at=0)[read])
     assert torch.equal(run.answer(count=3)[1].output, before)
+
+
+def test_other_weights_are_named_also_in_a_file(runs: dict[str, iclab.Run], tmp_path: Path):
+    run = runs["fused"].with_weights({"gate": 0.0}).with_weights({"key": lambda key: key})
+    run.save(tmp_path / "changed.safetensors")
+    again = iclab.load(tmp_path / "changed.safetensors")
+    assert repr(again) == repr(run) == "Run(mamba, 2 seeds, 4 steps; changed weights gate, key)"
+    assert (again.weights()["gate"] == 0).all()
+    runs["fused"].save(tmp_path / "whole.safetensors")
+    assert repr(iclab.load(tmp_path / "whole.safetensors")) == "Run(mamba, 2 seeds, 4 steps)"
 
 
 def test_every_probe_works_with_other_weights(runs: dict[str, iclab.Run]):

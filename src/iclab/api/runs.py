@@ -123,7 +123,8 @@ class Run:
         """
         step, own = kept_step(self.trained, at), on_reference(self.trained)
         new = changed_weights(own, own.snapshots[step], changes)
-        return Run(replace(own, snapshots={**own.snapshots, step: new}))
+        names = tuple(dict.fromkeys((*own.changed, *changes)))
+        return Run(replace(own, snapshots={**own.snapshots, step: new}, changed=names))
 
     @property
     def places(self) -> list[str]:
@@ -302,8 +303,9 @@ class Run:
         count, steps = len(self.seeds), self.training.recipe.steps
         seeds = "1 seed" if count == 1 else f"{count} seeds"
         lost = f", {len(self.diverged)} diverged" if self.diverged else ""
-        changed = f"; {self.trained.interventions}" if self.trained.interventions else ""
-        return f"Run({self.training.model.label}, {seeds}, {steps} steps{lost}{changed})"
+        changed = [f"changed weights {', '.join(self.trained.changed)}"] if self.trained.changed else []
+        changed += [str(self.trained.interventions)] if self.trained.interventions else []
+        return f"Run({'; '.join([f'{self.training.model.label}, {seeds}, {steps} steps{lost}', *changed])})"
 
     def _repr_html_(self) -> str:
         """Show the run in a notebook."""

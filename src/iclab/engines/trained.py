@@ -44,6 +44,8 @@ class Trained:
     """(steps, seeds) the loss on the batch before each step; NaN after a divergence or an early stop."""
     interventions: Interventions | None = None
     """What to change in the forward pass when it answers."""
+    changed: tuple[str, ...] = ()
+    """The names of weights that somebody replaced after the training."""
 
     @property
     def diverged(self) -> NDArray[np.bool_]:
@@ -100,6 +102,7 @@ class Trained:
             "seeds": json.dumps(self.seeds),
             "versions": json.dumps(versions(self.training)),
             "form": ENGINES[self.training.engine].stores,
+            "changed": json.dumps(self.changed),
         }
         try:
             save_file({name: t.contiguous() for name, t in tensors.items()}, path, metadata=metadata)
@@ -118,7 +121,7 @@ class Trained:
                     warnings.simplefilter("ignore", OutsideTheoremWarning)
                     training = Training.model_validate_json(metadata["training"])
             seeds = tuple(json.loads(metadata["seeds"]))
-            found = json.loads(metadata["versions"])
+            found, changed = json.loads(metadata["versions"]), tuple(json.loads(metadata.get("changed", "[]")))
             diverged_at, losses = tensors.pop("diverged_at").numpy(), tensors.pop("losses").numpy()
         except (OSError, SafetensorError, KeyError, TypeError, ValueError) as error:
             reason = explain(error) if isinstance(error, ValidationError) else str(error)
@@ -129,7 +132,7 @@ class Trained:
         for name, tensor in tensors.items():
             step, _, weight = name.partition("/")
             snapshots[int(step)][weight] = tensor
-        return cls(training, seeds, snapshots, diverged_at, losses)
+        return cls(training, seeds, snapshots, diverged_at, losses, changed=changed)
 
 
 def bases(training: Training, seeds: tuple[int, ...]) -> list[Basis]:
