@@ -196,6 +196,14 @@ def test_interventions_add_up_and_keep_to_their_seed(runs: dict[str, iclab.Run])
     assert [float(v) for v in first.answer(count=2)[1].gate.unique()] == [1.0]
 
 
+def test_a_function_changes_a_copy(runs: dict[str, iclab.Run]):
+    def clear(stream: torch.Tensor, visit: Any) -> None:  # the stream of the first layer is the prompts
+        stream.zero_()
+        assert visit.tokens.any()
+
+    assert (runs["deep-linear"].intervene({"layer.0.stream": clear}).answer(count=2)[1].output == 0).all()
+
+
 def test_a_function_may_see_what_is_no_tensor(runs: dict[str, iclab.Run]):
     run = runs["users"]
     silenced = run.intervene({"pair": lambda pair: (0 * pair[0], pair[1])})
