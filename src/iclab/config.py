@@ -69,6 +69,11 @@ class Config(BaseModel):
     # Pydantic need not call `__init__` for the parts of a description: the outermost one explains what is wrong.
     __init__.__pydantic_base_init__ = True  # type: ignore[attr-defined]
 
+    def __setattr__(self, name: str, value: Any) -> None:
+        if name in type(self).model_fields:
+            raise InputError(f"{name}: a description does not change; replace({name}=…) returns a changed copy")
+        super().__setattr__(name, value)
+
     def replace(self, /, **changes: Any) -> Self:
         """Return a validated copy with some fields changed: ``prompts.replace(tasks="all")``."""
         fields = type(self).model_fields

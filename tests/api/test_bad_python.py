@@ -84,6 +84,7 @@ TWINS: dict[str, Ask] = {
     "no seeds": figure(seeds=0),
     "no workers": figure(workers=0),
     "unknown key": prompts(nonsense=1),
+    "misspelt key": prompts(taks="all"),
     "unknown key further down": train(prompts={"outliers": {"nonsense": 1}}),
     "unknown key with a dash": prompts(**{"context-length": 9}),
     "unknown test key": measured(prompts={"nonsense": 1}),
@@ -172,6 +173,7 @@ SHELL_ONLY = {
 """Mistakes that only arguments of a shell and TOML files can have."""
 
 OTHER_WORDS = {
+    "misspelt key": ("taks: unknown key; did you mean tasks?",),
     "no seeds to train": ("seeds = 0", "at least 1"),
     "no test prompts": ("count = 0", "at least 1"),
     "unknown key further down": ("outliers.nonsense", "unknown key"),
@@ -218,7 +220,6 @@ def compare(*models: Any, **how: Any) -> Ask:
 
 
 PYTHONS: dict[str, tuple[Ask, str]] = {
-    "misspelt key": (prompts(taks="all"), "taks: unknown key; did you mean tasks?"),
     "misspelt key further down": (
         prompts(outliers={"fractoin": 0.5}),
         "outliers.fractoin: unknown key; did you mean outliers.fraction?",

@@ -60,6 +60,7 @@ REFUSED: dict[str, tuple[tuple[object, ...], tuple[str, ...]]] = {
     "no workers": ((*RUN, "--workers", 0), ("workers = 0", "at least 1")),
     # a training of one's own
     "unknown key": (key("nonsense=1"), ("nonsense", "unknown key")),
+    "misspelt key": (key("prompts.taks=all"), ("prompts.taks: unknown key", "did you mean prompts.tasks?")),
     "unknown key further down": (key("prompts.outliers.nonsense=1"), ("prompts.outliers.nonsense", "unknown key")),
     "unknown key with a dash": (key("prompts.context-length=9"), ("prompts.context-length", "unknown key")),
     "unknown test key": (key("test.mine.nonsense=1"), ("nonsense", "unknown key")),

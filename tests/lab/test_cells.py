@@ -13,6 +13,7 @@ from lab_helpers import DESCRIPTION, PROMPTS, RECIPE, TRAIN_PROMPTS, TRAINING, m
 from pydantic import ValidationError
 
 from iclab import prompts
+from iclab.config import InputError
 from iclab.engines import ENGINES
 from iclab.lab import MeasurementCell, TrainingCell
 from iclab.models import MODELS, Architecture, Model
@@ -328,7 +329,7 @@ def test_cells_that_make_no_sense_are_refused(changes: dict[str, Any], words: st
 
 
 def test_cells_are_frozen():
-    with pytest.raises(ValidationError, match="frozen"):
+    with pytest.raises(InputError, match=r"count: a description does not change; replace\(count=…\) returns"):
         measurement().count = 3
 
 
