@@ -82,7 +82,7 @@ def test_irrelevant_mixtures_stand_in_for_irrelevant_patterns():
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
-        ({"noise": -0.1}, "noise\n.*greater than or equal to 0"),
+        ({"noise": -0.1}, "noise = -0.1: .*greater than or equal to 0"),
         ({"signal": (0.0, 1.0)}, "greater than 0"),
         ({"signal": (0.9, 0.5)}, "the first must be at most the second"),
         ({"relevant_fraction": 1.2}, "less than or equal to 1"),
