@@ -19,9 +19,7 @@ from importlib.metadata import entry_points
 from pathlib import Path
 from typing import Any
 
-from pydantic import ValidationError
-
-from iclab.config import Code, InputError, explain
+from iclab.config import Code, InputError
 from iclab.study.experiment import Experiment
 from iclab.study.settings import Settings
 
@@ -100,10 +98,10 @@ def load(path: str, folders: Iterable[str] = ()) -> Experiment[Any]:
     kind = Code.of(path).load()
     if not (isinstance(kind, type) and issubclass(kind, Experiment)):
         raise InputError(f"{path}: must be a class of iclab.study.Experiment")
-    return _checked(kind)
+    return checked(kind)
 
 
-def _checked(kind: type[Experiment[Any]]) -> Experiment[Any]:
+def checked(kind: type[Experiment[Any]]) -> Experiment[Any]:
     """Return an instance of a user's class, if it has what an experiment needs."""
     path = f"{kind.__module__}:{kind.__qualname__}"
     if inspect.isabstract(kind):
@@ -124,10 +122,8 @@ def _checked(kind: type[Experiment[Any]]) -> Experiment[Any]:
     try:
         with experiment.guarded("settings"):
             settings().quick()
-    except ValidationError as error:
-        raise InputError(
-            f"settings = {settings.__name__} of {path}: every field needs a default ({explain(error)})"
-        ) from None
+    except InputError as error:
+        raise InputError(f"settings = {settings.__name__} of {path}: every field needs a default ({error})") from None
     return experiment
 
 
@@ -154,7 +150,7 @@ def _in_folder(folder: str) -> Iterator[Experiment[Any] | str]:
             mine = isinstance(kind, type) and issubclass(kind, Experiment) and kind.__module__ == file.stem
             if not mine or (not hasattr(kind, "id") and kind.__subclasses__()):  # a base class
                 continue
-            made = _or_line(lambda kind=kind: _checked(kind))
+            made = _or_line(lambda kind=kind: checked(kind))
             if isinstance(made, Experiment):
                 made.folder = folder
             yield made

@@ -9,11 +9,9 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from iclab import lab
 from iclab.config import InputError, shown
 from iclab.engines import EngineName, Recipe, Training
 from iclab.lab import Store
-from iclab.lab.cells import Cell
 from iclab.lab.events import Listener
 from iclab.models import Model
 from iclab.prompts import Prompts
@@ -81,20 +79,12 @@ def seeds_of(seeds: int | Iterable[int]) -> tuple[int, ...]:
     return tuple(whole)
 
 
-def compute(
-    cells: Iterable[Cell], store: Store, title: str, workers: int | None, progress: bool, on_progress: Listener | None
-) -> None:
-    """Compute the cells that are missing from a store, by default on all cores."""
+def how_to_run(workers: int | None, progress: bool, on_progress: Listener | None) -> dict[str, Any]:
+    """Return the arguments of `lab.run` that say how: by default on all cores, without a word."""
     if on_progress is not None and not callable(on_progress):
         raise InputError(f"on_progress = {shown(on_progress)}: must be a function of an event")
-    lab.run(
-        cells,
-        store,
-        workers=workers if workers is not None else os.cpu_count() or 1,
-        title=title,
-        quiet=not progress,
-        listeners=[on_progress] if on_progress else [],
-    )
+    cores = workers if workers is not None else os.cpu_count() or 1
+    return {"workers": cores, "quiet": not progress, "listeners": [on_progress] if on_progress else []}
 
 
 @contextmanager

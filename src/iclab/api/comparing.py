@@ -6,7 +6,8 @@ from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any, Literal, NamedTuple
 
-from iclab.api.asking import compute, model_of, opened, prompts_of, recipe_of, seeds_of, training_of
+from iclab import lab
+from iclab.api.asking import how_to_run, model_of, opened, prompts_of, recipe_of, seeds_of, training_of
 from iclab.api.comparison import Comparison
 from iclab.api.grids import STEP, Setting, grid, told
 from iclab.config import InputError, check_whole, shown, unknown_key
@@ -64,7 +65,9 @@ def compare(
     with opened(store) as place:
         how = _How(asked, probe, count, engine, dtype)
         conditions = list(_conditions(entries, points, start, how, place))
-        compute([cell for _, cell in conditions], place, "comparison", workers, progress, on_progress)
+        lab.run(
+            [cell for _, cell in conditions], place, title="comparison", **how_to_run(workers, progress, on_progress)
+        )
         rows = [{**about, **row} for about, cell in conditions for row in place.load_rows(cell) if row["seed"] in asked]
     keys = {key: tuple(dict.fromkeys(told(point[key]) for point in points)) for key in points[0]}
     return Comparison(rows, {name: model for name, (model, _) in entries.items()}, keys, probe, drawn, len(asked))

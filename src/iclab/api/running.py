@@ -6,11 +6,12 @@ from pathlib import Path
 from typing import Any
 
 from iclab import catalog
-from iclab.api.asking import compute, opened
+from iclab.api.asking import how_to_run, opened
 from iclab.config import InputError, shown
 from iclab.lab import Store
 from iclab.lab.events import Listener
-from iclab.study.edition import asked_for
+from iclab.study import records
+from iclab.study.edition import Edition
 from iclab.study.experiment import Experiment
 from iclab.study.outcome import Outcome
 
@@ -38,7 +39,7 @@ def run(
     """Run an experiment, as ``iclab run`` does, and return its rows, claims, table and chart.
 
     Args:
-        experiment: the id of an experiment, or an experiment of your own.
+        experiment: the id of an experiment; or your own, as a class or as ``package.module:Class``.
         quick: the quick edition: 8 seeds and fewer points.
         store: a folder that keeps finished cells, such as the command line's ``results/store``: what is there is not
             computed again. By default nothing is kept.
@@ -54,11 +55,11 @@ def run(
         ['linear', 'mamba']
     """
     if isinstance(experiment, type) and issubclass(experiment, Experiment):
-        experiment = experiment()
+        experiment = catalog.checked(experiment)
     if not isinstance(experiment, (str, Experiment)):
         raise InputError(f"experiment = {shown(experiment)}: must be an id, such as 'M-fig2', or an Experiment")
     found = catalog.find(experiment) if isinstance(experiment, str) else experiment
-    edition = asked_for(found, settings, quick=quick)
+    base = found.settings().quick() if quick else found.settings()
+    edition = Edition(found, base.changed(settings))  # changes override the quick edition
     with opened(store) as place:
-        compute(edition.cells, place, found.id, workers, progress, on_progress)
-        return edition.outcome(place)
+        return records.compute([edition], place, **how_to_run(workers, progress, on_progress))[0]

@@ -8,7 +8,8 @@ from typing import Literal
 
 import torch
 
-from iclab.api.asking import compute, opened, seeds_of, training_of
+from iclab import lab
+from iclab.api.asking import how_to_run, opened, seeds_of, training_of
 from iclab.api.runs import Run
 from iclab.engines import EngineName, Recipe, Trained, warn_beyond_theory
 from iclab.lab import Store, TrainingCell
@@ -65,6 +66,6 @@ def train(
     warn_beyond_theory(training)
     with opened(store) as place:
         cells = TrainingCell.covering(training, asked, place.has)
-        compute(cells, place, training.model.label, workers, progress, on_progress)
+        lab.run(cells, place, title=training.model.label, **how_to_run(workers, progress, on_progress))
         parts = [place.load_training(cell) for cell in cells]
     return Run(Trained.join(parts).select(asked))

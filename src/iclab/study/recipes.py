@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Iterable
 from typing import Annotated, Any
 
-from pydantic import ValidationError
-
-from iclab.config import InputError, explain
+from iclab.config import InputError, unknown_key
 from iclab.engines import Recipe, Training
 from iclab.models import Model
 from iclab.study.settings import Chosen, Settings
@@ -37,8 +34,8 @@ class RecipeSettings(Settings):
             return Recipe(**usual)
         try:
             return Recipe(**usual | own)
-        except ValidationError as error:
-            raise InputError(f"recipes.{name}.{explain(error)}") from None
+        except InputError as error:
+            raise InputError(f"recipes.{name}.{error}") from None
 
     def own_recipe(self, name: str) -> dict[str, Any]:
         """Return the changes for one model; empty if there are none."""
@@ -47,9 +44,7 @@ class RecipeSettings(Settings):
             found |= self.recipes.get(key, {})
         for field in found:
             if field not in Recipe.model_fields:
-                near = difflib.get_close_matches(field, Recipe.model_fields, n=3, cutoff=0.5)
-                hint = f"did you mean {' or '.join(near)}?" if near else f"known are {', '.join(Recipe.model_fields)}"
-                raise InputError(f"recipes.{name}.{field}: unknown key; {hint}")
+                raise InputError(unknown_key(field, Recipe.model_fields, f"recipes.{name}."))
         return found
 
 

@@ -17,14 +17,17 @@ from iclab.study.outcome import Outcome
 Record = dict[str, Any]
 
 
-def compute(editions: Iterable[Edition], store: lab.Store, *, workers: int = 2, quiet: bool = False) -> list[Outcome]:
-    """Compute the missing cells of some editions together, remember what was asked for, and return the outcomes."""
+def compute(editions: Iterable[Edition], store: lab.Store, **how: Any) -> list[Outcome]:
+    """Compute the missing cells of some editions together, remember what was asked for, and return the outcomes.
+
+    ``how`` are further arguments of `iclab.lab.run`, such as ``workers``.
+    """
     listed = list(editions)
     title = listed[0].experiment.id if len(listed) == 1 else "iclab"
     for edition in listed:
         edition.check()
     cells = [cell for edition in listed for cell in edition.cells]
-    lab.run(cells, store, workers=workers, title=title, quiet=quiet, records=records_of(listed))
+    lab.run(cells, store, title=title, records=records_of(listed), **how)
     return [edition.outcome(store) for edition in listed]
 
 
