@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import html
+import importlib
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -156,3 +158,48 @@ def test_experiments_are_listed_by_id():
     titles = iclab.experiments()
     assert titles["M-fig2"] == "Error against the fraction of outliers"
     assert len(titles) > 30
+
+
+def test_an_experiment_of_ones_own_is_run_as_a_class_and_remembered(
+    tmp_path: Path, user_module: Callable[[str, str], None]
+):
+    user_module("mine_to_run", OWN)
+    path = "mine_to_run:Own"
+    by_path = iclab.run(path, store=tmp_path / "store", workers=1)
+    by_class = iclab.run(importlib.import_module("mine_to_run").Own, store=tmp_path / "store", workers=1)
+    assert by_path.rows == by_class.rows
+    assert by_path.claims[0]["id"] == "own.small"
+    assert [record["experiment"] for record in Store(tmp_path / "store").records()] == [path]
+    assert iclab.experiments(str(tmp_path))["own"] == "Mine"
+
+
+OWN = """
+    from iclab.engines import Recipe, Training
+    from iclab.prompts import Prompts
+    from iclab.study.charts import Axis, Figure, Panel
+    from iclab.study.claims import Claim, every_below, judged
+    from iclab.study.experiment import Experiment, in_groups
+    from iclab.study.settings import Settings
+
+
+    class OwnSettings(Settings):
+        pass
+
+
+    class Own(Experiment[OwnSettings]):
+        id, title, paper, reading = "own", "Mine", "", ""
+        settings = OwnSettings
+
+        def conditions(self, settings):
+            training = Training(model="linear", recipe=Recipe(steps=1, step_size=0.05))
+            return in_groups(settings, {}, training, probe="error", prompts=Prompts(), count=5)
+
+        def claims(self, settings):
+            return [Claim("own.small", "it is small", "error < 1", judged(lambda rows: None, every_below, 1.0))]
+
+        def table(self, rows, settings):
+            return [{"rows": len(rows)}]
+
+        def chart(self, rows, settings):
+            return Figure([Panel(x=Axis("x"), y=Axis("y"))])
+"""

@@ -65,7 +65,11 @@ def test_entries_of_other_tables_can_be_changed_one_by_one():
     ("id_", "pairs", "words"),
     [
         ("M-fig2", {"recipes.mamba.optimizer": "adm"}, ("recipes.mamba.optimizer = 'adm'", "sgd, adam")),
-        ("M-fig2", {"recipes.mamba.optimiser": "adam"}, ("recipes.mamba.optimiser: unknown key", "mean recipes.mamba.optimizer")),
+        (
+            "M-fig2",
+            {"recipes.mamba.optimiser": "adam"},
+            ("recipes.mamba.optimiser: unknown key", "mean recipes.mamba.optimizer"),
+        ),
         ("M-fig2", {"recipes.mambo.step_size": 1.0}, ("recipes = mambo", "its models are mamba, linear")),
         ("M-fig2", {"recipes.mamba.step_size": -1.0}, ("recipes.mamba.step_size = -1.0", "greater than 0")),
         ("M-fig2", {"recipes.softmax.step_size": 1.0}, ("recipes = softmax", "mamba, linear")),

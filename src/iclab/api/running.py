@@ -16,14 +16,19 @@ from iclab.study.experiment import Experiment
 from iclab.study.outcome import Outcome
 
 
-def experiments() -> dict[str, str]:
-    """Return the title of every experiment by id.
+def experiments(folder: str | None = None) -> dict[str, str]:
+    """Return the title of every experiment by id: the built-in ones, then users' own.
+
+    Args:
+        folder: where to look for users' own experiments, besides installed packages; by default
+            ``$ICLAB_EXPERIMENTS``.
 
     Example:
         >>> experiments()["M-fig2"]
         'Error against the fraction of outliers'
     """
-    return {id_: experiment.title for id_, experiment in catalog.experiments().items()}
+    mine, _ = catalog.own(folder)
+    return {found.id: found.title for found in (*catalog.experiments().values(), *mine.values())}
 
 
 def run(
