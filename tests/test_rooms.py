@@ -20,7 +20,7 @@ MAY_USE = {
     "beyond": {"prompts", "models", "engines", "probes", "theory", "lab", "study", "papers", "catalog"},
     "report": {"theory", "lab", "study", "papers", "catalog"},
     "testing": {"prompts", "models", "engines"},
-    "api": {"prompts", "models", "engines", "probes", "lab", "study", "catalog"},
+    "api": {"prompts", "models", "engines", "probes", "theory", "lab", "study", "catalog"},
 }
 EVERYONES = {"config", "_version"}
 

@@ -14,8 +14,8 @@ Names in the code, and the papers' letters (M: Mamba with outliers, T: nonlinear
     init_scale          δ                                     step_size           η
     batch_size, steps   B, T                                  target              z, the query's true label
 
-The rooms: `prompts`, `models`, `engines`, `probes`, `theory`, `lab`, `study`, `papers`, `beyond`, `report`, `testing` and
-`api`. What most people need is here.
+The rooms: `prompts`, `models`, `engines`, `probes`, `theory`, `lab`, `study`, `papers`, `beyond`, `report`, `testing`
+and `api`. What most people need is here.
 """
 
 from __future__ import annotations

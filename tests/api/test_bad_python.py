@@ -153,6 +153,18 @@ TWINS: dict[str, Ask] = {
     "model of the wrong input width": train("my_mod:Narrow"),
     "model of the wrong input rank": train("my_mod:Flat"),
     "model that raises without a word": train("my_mod:Sulking"),
+    "model of float16": train("my_mod:Half"),
+    "model of whole numbers": train("my_mod:Whole"),
+    "model without gradient": train("my_mod:Detached"),
+    "model that cannot be built": train("my_mod:Unbuilt"),
+    "model that cannot be measured": train("my_mod:Unmeasured"),
+    "model for prompts of one length": lambda: iclab.compare(
+        ["my_mod:OneLength"], over={"context_length": [20, 30]}, recipes=Recipe(steps=5), seeds=2, store="store"
+    ),
+    "rule that raises": lambda: train(prompts={"outliers": {"fraction": 0.5, "labels": "my_mod:raising"}})(),
+    "test rule that raises": lambda: iclab.compare(
+        ["linear"], test={"outliers": {"fraction": 0.5, "labels": "my_mod:raising"}}, seeds=2, store="store"
+    ),
     "rule that is not there": outliers(labels="my_mod:nothing"),
     "store below a file": train(store="broken.toml/store"),
     "store that cannot be made": train(store="/proc/nowhere"),
@@ -242,7 +254,10 @@ PYTHONS: dict[str, tuple[Ask, str]] = {
     "array as tasks": (prompts(tasks=np.zeros((2, 2))), "tasks = ndarray of shape (2, 2): must be 'all', 'ring:U'"),
     "number as tasks": (prompts(tasks=3), "tasks = 3: must be 'all', 'ring:U'"),
     "triple as a task": (prompts(tasks=[(0, 1, 2)]), "tasks = [(0, 1, 2)]: must be 'all', 'ring:U'"),
-    "module in place of its class": (train(Net(5)), "is an instance of Net; give the class"),
+    "module in place of its class": (
+        train(Net(5)),
+        "model.name = Net: must be the class, not a module that is built already",
+    ),
     "number as model": (train(3), "model.name = 3: must be one of mamba, linear, softmax"),
     "number as store": (train(store=3), "store = 3: must be a path, a Store or None"),
     "number as listener": (train(on_progress=3), "on_progress = 3: must be a function"),

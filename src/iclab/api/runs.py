@@ -20,10 +20,11 @@ from iclab.engines import Trained, Training, answers, intervening, kept_step, we
 from iclab.engines.intervening import Change, Interventions
 from iclab.models import Answer, combine
 from iclab.probes import Proportion, Pruning, Row, measure
-from iclab.probes.exact import EXACT, GRID, NODES, exact_obstacle, exact_rows
+from iclab.probes.exact import EXACT, exact_obstacle, exact_rows
 from iclab.probes.probes import intervention_obstacle
 from iclab.prompts import PromptBatch, Prompts, Stream
 from iclab.study.frames import as_frame, as_table
+from iclab.theory.evolution import GRID
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -220,7 +221,7 @@ class Run:
         *,
         at: int | None = None,
         grid: int = GRID,
-        nodes: int = NODES,
+        nodes: int | None = None,
         bracket: bool = False,
     ) -> list[Row]:
         """Return each seed's error rate and hinge loss without sampling, for models of one layer.
@@ -229,12 +230,12 @@ class Run:
             prompts: the test prompts, by default those of the training.
             at: the step after which to measure; by default the last.
             grid: how many values the model's state may take. More are slower and closer.
-            nodes: how many values κ may take.
+            nodes: how many values the query's κ may take; by default 3 for Mamba and 5 for the linear model.
             bracket: add rigorous bounds of the error of the grid; about three times slower.
 
-        A row has ``error``, ``error_bound``, ``hinge`` and ``hinge_bound``. A bound is the change when the grid has
-        half as many points plus the change when κ has one value less. With ``bracket``, ``error_low`` … ``hinge_high``
-        are certain for the given values of κ. ``help(iclab.probes.exact)`` has the equations.
+        A row has ``error``, ``error_bound``, ``hinge`` and ``hinge_bound``. A bound is three times the change when the
+        grid has half as many points and κ one value less. With ``bracket``, ``error_low`` … ``hinge_high`` are certain
+        for the given values of κ. ``help(iclab.probes.exact)`` has the equations.
         """
         measured, step = self._tested(prompts, 1), kept_step(self.trained, at)
         if obstacle := exact_obstacle(self.training, 1) or intervention_obstacle(self.trained, "exact"):

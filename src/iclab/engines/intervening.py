@@ -100,9 +100,7 @@ def modules(trained: Trained, weights: Weights) -> list[nn.Module]:
 
 
 def _fresh(trained: Trained, seeds: tuple[int, ...]) -> list[nn.Module]:
-    training, prompts = trained.training, trained.training.prompts
-    width, dtype = prompts.patterns.dimension + prompts.label_width, getattr(torch, training.dtype)
-    return initial_modules(training.model, width, prompts, seeds, bases(training, seeds), dtype)
+    return initial_modules(trained.training, seeds, bases(trained.training, seeds))
 
 
 def dense(trained: Trained, batch: PromptBatch, prompts: Prompts) -> Tensor:
