@@ -24,7 +24,7 @@ class Stop(Config):
 
     Example:
         >>> Stop(loss=0.1, window=2).reached(np.array([1.0, 0.5, 0.2, 0.1, 0.0]))
-        4
+        5
     """
 
     loss: Annotated[float | None, Field(ge=0)] = None
