@@ -105,6 +105,7 @@ def test_a_table_like_the_papers_holds():
         ("linear-level.U3", ("as chosen", "deep-linear", "CQ"), 0.96, "fails"),
         ("linear-level.U1", ("as chosen", "deep-linear", "CQ"), 0.96, "holds"),
         ("linear-level.U1", ("U = 1", "deep-linear", "FQ"), 0.915, "fails"),
+        ("linear-level.scale6", ("κ_a' = 6", "deep-linear", "R"), 0.88, "fails"),
         ("mamba-better", ("as chosen", "deep-linear", "R"), 0.99, "in direction"),
         ("mamba-better.both-with-norm", ("norm exchanged", "deep-linear", "R"), 1.0, "fails"),
         ("mamba-beats-vote", ("as chosen", "vote", "FQ"), 0.99, "fails"),

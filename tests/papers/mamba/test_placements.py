@@ -75,6 +75,7 @@ def test_each_column_changes_what_it_says_and_nothing_else():
         normed = trained.model.replace(options={**trained.model.options, "norm": norm})
         expected = {
             "labels flipped": (trained, tested.replace(outliers=tested.outliers.replace(labels="flip"))),
+            "κ_a' = 6": (trained, tested.replace(outliers=tested.outliers.replace(scale=6.0))),
             "κ_a' = 2": (trained, tested.replace(outliers=tested.outliers.replace(scale=2.0))),
             "seen outliers": (trained, tested.replace(outliers=tested.outliers.replace(patterns="training"))),
             "U = 1": (trained.replace(prompts=trained.prompts.replace(tasks="ring:1")), tested),

@@ -14,6 +14,7 @@ from iclab.study.settings import Chosen, Different, Disclosed
 ColumnName = Literal[
     "as chosen",
     "labels flipped",
+    "κ_a' = 6",
     "κ_a' = 2",
     "seen outliers",
     "U = 1",
@@ -21,7 +22,7 @@ ColumnName = Literal[
     "norm exchanged",
     "step size × 5",
 ]
-TESTS_ONLY: tuple[ColumnName, ...] = ("as chosen", "labels flipped", "κ_a' = 2", "seen outliers")
+TESTS_ONLY: tuple[ColumnName, ...] = ("as chosen", "labels flipped", "κ_a' = 6", "κ_a' = 2", "seen outliers")
 """Columns that change only the tests and share one training."""
 MAMBA, LINEAR = "deep-mamba", "deep-linear"
 CLEARLY = 0.02
@@ -42,8 +43,9 @@ class TableSettings(DeepMambaPaper):
         Field(min_length=1),
         Different,
         Chosen(
-            "one change at a time, for every model: flipped test labels; test outliers as strong as in training; "
-            "training outliers in the tests; one step round the ring (M1 tasks) in training; outlier patterns a "
+            "one change at a time, for every model: flipped test labels; test outliers a little weaker, with which "
+            "linear attention is at the paper's level; test outliers as strong as in training; training outliers in "
+            "the tests; one step round the ring (M1 tasks) in training; outlier patterns a "
             "third as long; a norm for models without one and no norm for models with one; and for Mamba a step size "
             "five times as large, because its drop at CQ depends on it",
             grid=True,
@@ -55,6 +57,7 @@ class TableSettings(DeepMambaPaper):
         changes: dict[ColumnName, dict[str, Any]] = {
             "as chosen": {},
             "labels flipped": {"outlier_labels": "flip"},
+            "κ_a' = 6": {"test_outlier_scale": 6.0},
             "κ_a' = 2": {"test_outlier_scale": 2.0},
             "seen outliers": {"test_outliers": "training"},
             "U = 1": {"train_tasks": "ring:1"},
@@ -238,15 +241,19 @@ def _comparison_claims(n: int) -> list[Claim]:
 
 
 def _linear_level_claims(n: int) -> list[Claim]:
-    columns: dict[str, ColumnName] = {"U3": "as chosen", "U1": "U = 1"}
+    columns: dict[str, tuple[ColumnName, str]] = {
+        "U3": ("as chosen", "trained on ring:3"),
+        "U1": ("U = 1", "trained on ring:1"),
+        "scale6": ("κ_a' = 6", "tested at κ_a' = 6"),
+    }
     return [
         Claim(
             f"M-tab1.linear-level.{name}",
             "the linear Transformer: 93.68, 94.12, 93.96 %",
-            f"accuracy between 0.93 and 0.955 at FQ, R and CQ, trained on ring:{name[1]}",
+            f"accuracy between 0.93 and 0.955 at FQ, R and CQ, {how}",
             between(n, 0.93, 0.955, [cell(LINEAR, place, column) for place in ("FQ", "R", "CQ")]),
             models=(LINEAR,),
             ours=column != "as chosen",  # the paper's numbers are judged once
         )
-        for name, column in columns.items()
+        for name, (column, how) in columns.items()
     ]
