@@ -263,7 +263,10 @@ PYTHONS: dict[str, tuple[Ask, str]] = {
     "number as listener": (train(on_progress=3), "on_progress = 3: must be a function"),
     "workers that are a text": (train(workers="2"), "workers = '2': must be at least 1"),
     "array to test on": (measured(prompts=np.zeros(3)), "prompts = ndarray of shape (3,): must be an iclab.Prompts"),
-    "prompts with other patterns": (measured(prompts=SMALL), "prompts.patterns: must be those of the training prompts"),
+    "prompts of another dimension": (
+        measured(prompts=SMALL),
+        f"prompts.patterns.dimension = {SMALL.patterns.dimension}: must be that of the training prompts, 30",
+    ),
     "count with a fraction": (measured(count=2.5), "count = 2.5: must be a whole number of at least 1"),
     "experiment that is a number": (lambda: iclab.run(3), "experiment = 3: must be an id, such as 'M-fig2'"),
     "misspelt setting": (figure(stepz=3), "stepz: unknown key; did you mean steps"),

@@ -11,6 +11,7 @@ from iclab.models.attention_kernels import attend, read_out
 from iclab.prompts import Patterns, Prompts, Stream
 
 SMALL = Patterns(dimension=9, relevant=4, irrelevant=3, outlier=2)
+OBLIQUE = Patterns(vectors=np.random.default_rng(2).normal(size=(9, 9)), relevant=4, irrelevant=3, outlier=2)
 T = {"patterns": SMALL, "relevant_fraction": 0.6, "label_dimension": 3, "label_norm": 2.0, "context_length": 7}
 MIXED = ((0.9, 0.5, 0, 0), (0, 0.8, -0.4, 0.3), (0, 0, 1.2, 0.1))
 
@@ -21,6 +22,15 @@ CASES = {
     "outliers": (T | {"outliers": {"fraction": 0.4, "labels": "flip"}}, {}),
     "S's signal, stratified": (T | {"signal": (0.5, 1.5), "balance": "stratified"}, {}),
     "oblique patterns": (T | {"patterns": SMALL.replace(coherence=0.2)}, {}),
+    "outliers in the query, label noise": (
+        T | {"outliers": {"fraction": 0.2, "query": 0.5}, "label_noise": 0.2},
+        {},
+    ),
+    "exact share of relevant patterns": (
+        {name: value for name, value in T.items() if name != "relevant_fraction"} | {"relevant_count": 4},
+        {},
+    ),
+    "own vectors": (T | {"patterns": OBLIQUE}, {}),
     "one example": (T | {"context_length": 1}, {}),
     "adam": (T, {"optimizer": "adamw", "step_size": 0.01}),
     "momentum, clipping, decay": (T, {"optimizer_options": {"momentum": 0.9}, "clip": 0.1, "decay": "linear"}),

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 import torch
 
-from iclab.config import InputError
+from iclab.config import InputError, OutsideTheoremWarning
 from iclab.engines import Recipe, Switch, Training, answers, check, faster_obstacle, fused, train, weights
 from iclab.engines.fused import prompt_kernels, step_kernels
 from iclab.engines.fused.compiling import SOURCES
@@ -15,6 +15,8 @@ from iclab.probes import measure
 from iclab.prompts import Mixture, Outliers, Patterns, Prompts, Stream
 
 SMALL = {"dimension": 12, "relevant": 4, "irrelevant": 3, "outlier": 2}
+KINDS = {"relevant": 4, "irrelevant": 3, "outlier": 2}
+VECTORS = np.random.default_rng(1).normal(size=(9, 12)) * np.linspace(0.5, 1.5, 9)[:, None]
 ONLY_U = (Mixture(weights=(1, 0, 0), outside_norm=2.0), Mixture(weights=(0.5, 0.5, 0), outside_norm=1.0))
 
 CASES = {
@@ -53,8 +55,28 @@ CASES = {
         {"stop": {"loss": 0.6, "patience": 60, "window": 5}, "snapshots": (1, 10, 100)},
     ),
     "frozen keys, clipping": (SMALL, {"outliers": {"fraction": 0.5}}, {"frozen": ("key",), "clip": 0.05}),
+    "label noise, outliers in the query": (
+        SMALL,
+        {"label_noise": 0.2, "outliers": {"fraction": 0.3, "query": 0.5, "scale": 1.0}},
+        {},
+    ),
+    "outliers in the query only, u outside the span": ({}, {"outliers": {"query": 0.7, "patterns": ONLY_U}}, {}),
+    "oblique vectors": ({"vectors": VECTORS} | KINDS, {"outliers": {"fraction": 0.5, "query": 0.2}}, {}),
+    "more patterns than dimensions": ({"vectors": VECTORS[:, :6]} | KINDS, {"outliers": {"fraction": 0.5}}, {}),
+    "dependent vectors, u outside the span": (
+        {"vectors": VECTORS * ([1] * 6 + [0] * 6)} | KINDS,
+        {"outliers": {"fraction": 0.5, "patterns": ({"weights": (1, 0.5), "outside_norm": 1.0},)}},
+        {},
+    ),
     "wide": ({"dimension": 100}, {"outliers": {"fraction": 0.5}}, {}),
 }
+
+
+@pytest.fixture(autouse=True)
+def _dependent_vectors_are_meant():
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", "vectors: .* linearly dependent", OutsideTheoremWarning)
+        yield
 
 
 def trainings(model, case="as M-fig2", dtype="float64", **more):
@@ -186,8 +208,9 @@ def test_threads_and_company_change_no_bit(dtype):
         Outliers(fraction=0.6, labels="flip", patterns="paper", scale=6.0),
         Outliers(fraction=0.5, patterns=ONLY_U),
         Outliers(count=4, labels="target", placement="closest"),
+        Outliers(fraction=0.5, query=0.8, patterns=ONLY_U),
     ],
-    ids=["clean", "paper mixtures", "u outside the span", "exact and closest"],
+    ids=["clean", "paper mixtures", "u outside the span", "exact and closest", "u in the query"],
 )
 @pytest.mark.parametrize("probe", ["error", "attention", "gates"])
 @pytest.mark.parametrize("model", ["mamba", "linear"])
@@ -213,7 +236,14 @@ def test_drawn_prompts_are_the_samplers():
             patterns=Patterns(dimension=25, relevant=int(rng.integers(2, 7)), irrelevant=int(rng.integers(1, 9))),
             context_length=length,
             balance=str(rng.choice(["independent", "stratified"])),
-            outliers=Outliers(labels=rule, placement=place, patterns=str(rng.choice(["training", "paper"])), **amount),
+            label_noise=float(rng.choice([0.0, 0.3])),
+            outliers=Outliers(
+                labels=rule,
+                placement=place,
+                patterns=str(rng.choice(["training", "paper"])),
+                query=float(rng.choice([0.0, 0.5])),
+                **amount,
+            ),
         )
         first, step = int(rng.integers(0, 1000)), int(rng.integers(0, 1000))
         expected = prompts.draw([trial], Stream.TEST, step=step, first=first, count=16, dtype=np.float64)

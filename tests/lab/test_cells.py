@@ -102,6 +102,9 @@ TRAINING_CHANGES = {
     f"{TRAIN_PROMPTS}.outliers.target": -1,
     f"{TRAIN_PROMPTS}.outliers.placement": "closest",
     f"{TRAIN_PROMPTS}.outliers.patterns": "paper",
+    f"{TRAIN_PROMPTS}.outliers.query": 0.1,
+    f"{TRAIN_PROMPTS}.label_noise": 0.1,
+    f"{TRAIN_PROMPTS}.relevant_count": 2,
 }
 MEASUREMENT_CHANGES = {
     "probe": "gates",
@@ -118,6 +121,11 @@ MEASUREMENT_CHANGES = {
     "prompts.outliers.placement": "farthest",
     "prompts.outliers.patterns": [{"weights": (1, 0, 0)}],
     "prompts.outliers": {"count": 3},
+    "prompts.outliers.query": 0.2,
+    "prompts.label_noise": 0.2,
+    "prompts.relevant_count": 3,
+    "prompts.patterns.draw": 1,
+    "prompts.patterns.relevant_norm": 1.0,
 }
 PATTERN_CHANGES = {
     "dimension": 11,
@@ -128,6 +136,8 @@ PATTERN_CHANGES = {
     "irrelevant_norm": 2.0,
     "outlier_norm": 2.0,
     "coherence": 0.1,
+    "draw": 1,
+    "vectors": [[float(i == j) for j in range(10)] for i in range(8)],
 }
 
 
@@ -317,7 +327,9 @@ def test_numbers_that_are_not_finite_are_refused(path: str, value: float):
     [
         ({"probe": "nope"}, "probe = 'nope': must be one of error, worst, worst-placement, attention"),
         ({"at": 3}, "at = 3: weights are kept after steps 0, 2, 4"),
-        ({"prompts.patterns.dimension": 11}, "prompts.patterns: must be those of the training"),
+        ({"prompts.patterns.dimension": 11}, "prompts.patterns.dimension = 11: must be that of the training"),
+        ({"probe": "growth", "prompts.patterns.draw": 1}, "prompts.patterns: must be those of the training"),
+        ({"probe": "exact", "prompts.noise": 0.1}, "prompts.noise = 0.1: the probe exact knows only 0.0"),
         ({"count": 0}, "greater than or equal to 1"),
         ({"draw": -1}, "greater than or equal to 0"),
         ({"training.group": -1}, "greater than or equal to 0"),

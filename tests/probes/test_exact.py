@@ -72,6 +72,13 @@ def test_agrees_on_patterns_outside_the_task_and_on_mixtures(runs):
     agrees(runs["mamba"], mixed)
 
 
+@pytest.mark.parametrize("model", ["mamba", "linear"])
+def test_agrees_on_label_noise_and_outliers_in_the_query(runs, model):
+    outliers = Outliers(fraction=0.3, labels="flip", query=0.4, scale=1.5)
+    agrees(runs[model], TEST.replace(label_noise=0.25, outliers=outliers))
+    agrees(runs[model], TEST.replace(outliers=Outliers(query=1.0), relevant_count=8))
+
+
 WIDE = [
     (model, {"fraction": fraction, "labels": labels, "scale": scale}, length)
     for model, fraction, labels, scale, length in [
@@ -215,6 +222,7 @@ def _custom(examples):
     "change, message",
     [
         ({"noise": 0.1}, "prompts.noise = 0.1: the probe exact knows only 0.0"),
+        ({"relevant_count": 5}, "prompts.relevant_count = 5: the probe exact knows only relevant_fraction"),
         ({"signal": (0.5, 1.0)}, "prompts.signal = .*: the probe exact knows only"),
         ({"outliers": Outliers(fraction=0.2, labels=_custom)}, "outliers.labels = .*: the probe exact knows only"),
     ],

@@ -23,10 +23,11 @@ EITHER_ENGINE = pytest.mark.parametrize("engine", ["fused", "reference"])
 EITHER_MODEL = pytest.mark.parametrize("model", ["mamba", "linear"])
 
 
-def prompts_of(length, coherence=0.0, **outliers):
+def prompts_of(length, coherence=0.0, label_noise=0.0, **outliers):
     return Prompts(
         patterns=Patterns(dimension=9, relevant=3, irrelevant=2, outlier=2, coherence=coherence),
         context_length=length,
+        label_noise=label_noise,
         outliers=Outliers(**{"fraction": 0.5, "scale": 1.5} | outliers),
     )
 
@@ -84,8 +85,9 @@ def one_by_one(trained, prompts, draw, places=False):
         prompts_of(8, patterns=MIXED, fraction=0.7),
         prompts_of(12, fraction=0.6),
         prompts_of(12, count=9, fraction=0.0, placement="closest"),
+        prompts_of(8, label_noise=0.5, query=0.5, patterns=MIXED),
     ],
-    ids=["one example", "five, coherent", "eight, mixtures", "twelve", "twelve, nine closest"],
+    ids=["one example", "five, coherent", "eight, mixtures", "twelve", "twelve, nine closest", "noise, query"],
 )
 def test_no_labelling_is_worse_and_one_is_as_bad(model, engine, prompts):
     trained = at_random(model, engine, prompts)
@@ -103,8 +105,9 @@ def test_no_labelling_is_worse_and_one_is_as_bad(model, engine, prompts):
         prompts_of(6, coherence=0.3, placement="closest"),
         prompts_of(7, patterns=MIXED, fraction=0.4),
         prompts_of(7),
+        prompts_of(6, label_noise=0.5, query=0.5),
     ],
-    ids=["two", "six, coherent, closest", "seven, mixtures", "seven"],
+    ids=["two", "six, coherent, closest", "seven, mixtures", "seven", "noise, query"],
 )
 def test_no_placement_is_worse_and_one_is_as_bad(model, engine, prompts):
     trained = at_random(model, engine, prompts)

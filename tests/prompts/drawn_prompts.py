@@ -45,7 +45,7 @@ def by_chance(examples):
     return np.where(examples.uniform < 0.3, 1.0, -1.0)
 
 
-def make(length=6, *, tasks="ring:2", balance="independent", **outliers):
+def make(length=6, *, tasks="ring:2", balance="independent", label_noise=0.0, relevant_count=None, **outliers):
     return Prompts(
         patterns=PATTERNS,
         tasks=tasks,
@@ -53,6 +53,8 @@ def make(length=6, *, tasks="ring:2", balance="independent", **outliers):
         irrelevant_scale=SCALE,
         outliers=Outliers(**outliers),
         balance=balance,
+        label_noise=label_noise,
+        relevant_count=relevant_count,
     )
 
 

@@ -18,13 +18,14 @@ from iclab.prompts import Mixture, Outliers, Patterns, Prompts, Stream
 def some_outliers(draw, patterns, length):
     if not patterns.outlier:
         return Outliers()
-    amount = draw(st.sampled_from(["fraction", "count"]))
+    amount, query = draw(st.sampled_from(["fraction", "count"])), draw(st.just(0.0) | st.floats(0, 1))
     value = draw(st.floats(0, 1)) if amount == "fraction" else draw(st.integers(0, length))
     weight = st.floats(0.1, 2.0)
     outside = st.floats(0.5, 3.0) if patterns.count < patterns.dimension else st.just(0.0)
     mixture = st.builds(Mixture, weights=st.tuples(*[weight] * patterns.outlier), outside_norm=outside)
     return Outliers(
         **{amount: value},
+        query=query,
         scale=draw(st.floats(0, 5)),
         placement=draw(st.sampled_from(["random", "farthest", "closest", by_lot])),
         patterns=draw(st.just("training") | st.lists(mixture, min_size=1, max_size=3)),
@@ -46,6 +47,8 @@ def some_prompts(draw):
         irrelevant_scale=draw(st.floats(0, 4)),
         outliers=draw(some_outliers(patterns, length)),
         balance=draw(st.sampled_from(["independent", "stratified"])),
+        label_noise=draw(st.sampled_from([0.0, 0.0, 0.3, 1.0])),
+        relevant_count=draw(st.none() | st.integers(1, length)) if relevant > 2 else None,
     )
 
 
@@ -60,21 +63,25 @@ def test_invariants_of_any_valid_setting(prompts, seed, step):
 
     tasks = set(prompts.tasks.pairs(p.relevant))
     assert {tuple(pair) for pair in batch.task.reshape(-1, 2).tolist()} <= tasks
-    positive = relevant == batch.task[..., :1]
-    assert (positive ^ (relevant == batch.task[..., 1:])).all()
-    truth = np.where(positive, 1.0, -1.0)
-    np.testing.assert_array_equal(truth[..., :-1], batch.true_labels[..., 0])
+    positive, negative = relevant == batch.task[..., :1], relevant == batch.task[..., 1:]
+    own, truth = positive | negative, np.where(positive, 1.0, -1.0)
+    assert not (positive & negative).any()
+    assert (own[..., :-1].sum(-1) == (length if prompts.relevant_count is None else prompts.relevant_count)).all()
+    assert own[..., -1].all()
+    np.testing.assert_array_equal(truth[..., :-1][own[..., :-1]], batch.true_labels[..., 0][own[..., :-1]])
     np.testing.assert_array_equal(truth[..., -1:], batch.target)
     assert ((irrelevant >= p.relevant) & (irrelevant < p.relevant + p.irrelevant)).all()
 
     assert (one == 1.0).all()
     assert (abs(kappa) <= prompts.irrelevant_scale).all()
     np.testing.assert_array_equal(strength[..., :-1], np.where(batch.outlier, o.scale, 0.0))
-    assert (strength[..., -1] == 0).all()
+    assert np.isin(strength[..., -1], [0.0, o.scale] if o.query else [0.0]).all()
 
     low = p.count if o.mixtures else p.relevant + p.irrelevant
     high = p.count + len(o.mixtures)
     corrupted_rows = extra[..., :-1][batch.outlier]
+    if o.scale:
+        corrupted_rows = np.append(corrupted_rows, extra[..., -1][strength[..., -1] > 0])
     assert ((corrupted_rows >= low) & (corrupted_rows < high)).all()
     assert prompts.dictionary(p.basis(seed)).shape == (high, p.dimension)
     if o.count is not None:
@@ -85,7 +92,9 @@ def test_invariants_of_any_valid_setting(prompts, seed, step):
         assert (batch.outlier[..., :-1] <= batch.outlier[..., 1:]).all()
 
     shown = batch.labels[..., 0]
-    np.testing.assert_array_equal(shown[..., :-1][~batch.outlier], batch.true_labels[..., 0][~batch.outlier])
+    if prompts.label_noise in (0, 1):
+        sign = 1 - 2 * prompts.label_noise
+        np.testing.assert_array_equal(shown[..., :-1][~batch.outlier], sign * batch.true_labels[..., 0][~batch.outlier])
     assert (abs(shown[..., :-1]) == 1).all()
     assert (shown[..., -1] == 0).all()
 

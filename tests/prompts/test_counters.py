@@ -59,6 +59,8 @@ def test_stream_numbers_are_the_ones_every_result_was_made_with():
         "MIXTURE": 4,
         "WEIGHTS": 5,
         "TASKS": 6,
+        "TRAIN_MORE": 7,
+        "TEST_MORE": 8,
     }
 
 

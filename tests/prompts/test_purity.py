@@ -26,6 +26,9 @@ VARIETIES = {
     "closest": make(fraction=0.5, placement="closest"),
     "mixtures": make(fraction=0.5, patterns=MIXTURES),
     "callables": make(fraction=0.5, placement=by_lot, labels=by_chance),
+    "label noise": make(fraction=0.3, label_noise=0.4),
+    "outliers in the query": make(query=0.5, patterns=MIXTURES),
+    "exact share of relevant patterns": make(relevant_count=4, label_noise=0.2),
 }
 varieties = pytest.mark.parametrize("prompts", VARIETIES.values(), ids=VARIETIES.keys())
 
@@ -93,18 +96,21 @@ def literal_prompt(prompts, seed, stream, step, number):
     elif o.placement == "closest":
         flags = sorted(flags)
 
+    more = words([seed], stream + 6, step=step, first=number, positions=length + 1)[0, 0].tolist()
     first_row, rows = (p.count, len(o.mixtures)) if o.mixtures else (p.relevant + p.irrelevant, p.outlier)
     index, coefficient, labels, truth = [], [], [], []
     for i, (w0, w1, w2, _) in enumerate(block):
-        corrupted = i < length and flags[i]
+        corrupted = flags[i] if i < length else more[i][0] < round(o.query * 2**32)
         side = w0 >> 31 if i < length else query_side
         coin = -1 if w0 >> 30 & 1 else 1
-        row = first_row + ((w0 & (2**30 - 1)) * rows >> 30) if corrupted else 0
+        which = (w0 & (2**30 - 1)) * rows >> 30 if i < length else more[i][1] * rows >> 32
+        row = first_row + which if corrupted else 0
         kappa = prompts.irrelevant_scale * ((2 * (w2 >> 8) + 1 - 2**24) / 2**24)
         index.append([task[side], p.relevant + (w1 * p.irrelevant >> 32), row])
         coefficient.append([1.0, kappa, o.scale if corrupted else 0.0])
         truth.append([1, -1][side])
-        shown = {"random": coin, "flip": -truth[-1], "target": o.target}[o.labels] if corrupted else truth[-1]
+        turned = -1 if more[i][0] < round(prompts.label_noise * 2**32) else 1
+        shown = {"random": coin, "flip": -truth[-1], "target": o.target}[o.labels] if corrupted else turned * truth[-1]
         labels.append(shown if i < length else 0)
     return {
         "index": index,
@@ -126,8 +132,9 @@ def literal_prompt(prompts, seed, stream, step, number):
         make(count=2, tasks="0-3", patterns=MIXTURES, length=3),
         make(fraction=0.5, labels="target", target=-1, placement="closest", tasks="unseen:ring:2"),
         make(fraction=1.0, balance="stratified"),
+        make(fraction=0.3, label_noise=0.4, query=0.5, scale=1.5),
     ],
-    ids=["clean", "fraction", "farthest", "mixtures", "closest", "stratified"],
+    ids=["clean", "fraction", "farthest", "mixtures", "closest", "stratified", "noise and query"],
 )
 def test_prompts_are_built_from_the_documented_words(prompts):
     seeds, step, first = [2, 77], 3, 5

@@ -94,6 +94,8 @@ def answers(
     advance: Advance = lambda prompts: None,
 ) -> Iterator[tuple[PromptBatch, Answer]]:
     """Answer ``count`` fresh prompts per seed, one chunk at a time, with attention and gates."""
+    if obstacle := trained.training.prompts.fits(prompts):
+        raise InputError(obstacle)
     answering = intervening if trained.interventions else reference
     return answering.answers(trained, weights(trained, at), prompts, count, stream=stream, step=step, advance=advance)
 

@@ -23,11 +23,14 @@ _RECIPE = {
 }
 _PATTERNS = {
     *("dimension", "relevant", "irrelevant", "outlier", "coherence"),
-    *("relevant_norm", "irrelevant_norm", "outlier_norm"),
+    *("relevant_norm", "irrelevant_norm", "outlier_norm", "draw", "vectors"),
 }
-_OUTLIERS = {"fraction", "count", "scale", "labels", "target", "placement", "patterns"}
-_M_PROMPTS = {"patterns", "tasks", "context_length", "irrelevant_scale", "outliers", "balance"}
-_T_PROMPTS = {"relevant_fraction", "relevant_mixtures", "irrelevant_mixtures", "label_dimension", "label_norm"}
+_OUTLIERS = {"fraction", "count", "query", "scale", "labels", "target", "placement", "patterns"}
+_M_PROMPTS = {"patterns", "tasks", "context_length", "irrelevant_scale", "outliers", "balance", "label_noise"}
+_T_PROMPTS = {
+    *("relevant_fraction", "relevant_count", "relevant_mixtures", "irrelevant_mixtures"),
+    *("label_dimension", "label_norm"),
+}
 _SHARED = {
     "Training": _TRAINING,
     "Recipe": _RECIPE,

@@ -58,9 +58,9 @@ class Trained:
         missing = np.isnan(self.losses)
         return np.where(missing.any(0) & ~self.diverged, missing.argmax(0) if len(missing) else 0, -1)
 
-    def bases(self) -> list[Basis]:
-        """Return the basis of patterns of each seed."""
-        return bases(self.training, self.seeds)
+    def bases(self, prompts: Prompts | None = None) -> list[Basis]:
+        """Return the basis of patterns of each seed: of the training, or of other prompts."""
+        return bases(self.training, self.seeds, prompts)
 
     def select(self, seeds: tuple[int, ...]) -> Trained:
         """Return some of the seeds, in the given order."""
@@ -135,13 +135,16 @@ class Trained:
         return cls(training, seeds, snapshots, diverged_at, losses, changed=changed)
 
 
-def bases(training: Training, seeds: tuple[int, ...]) -> list[Basis]:
-    """Return the basis of patterns of each seed, with its own rotation unless the training fixes one."""
-    fixed = training.basis_seed
-    return [training.prompts.patterns.basis(seed if fixed is None else fixed) for seed in seeds]
+def bases(training: Training, seeds: tuple[int, ...], prompts: Prompts | None = None) -> list[Basis]:
+    """Return the basis of patterns of each seed, with its own rotation unless the training fixes one.
+
+    The patterns are those of the training, or of other prompts.
+    """
+    patterns, fixed = (prompts or training.prompts).patterns, training.basis_seed
+    return [patterns.basis(seed if fixed is None else fixed) for seed in seeds]
 
 
 def stacked_dictionary(training: Training, seeds: tuple[int, ...], prompts: Prompts) -> torch.Tensor:
     """Return the dictionary of each seed, (seeds, D', d), in the dtype of the training and on its device."""
-    rows = np.stack([prompts.dictionary(basis) for basis in bases(training, seeds)])
+    rows = np.stack([prompts.dictionary(basis) for basis in bases(training, seeds, prompts)])
     return torch.from_numpy(rows).to(training.device, getattr(torch, training.dtype))

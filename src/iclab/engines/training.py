@@ -41,7 +41,7 @@ class Training(Config):
     @model_validator(mode="after")
     def _one_basis(self) -> Training:
         for switch in self.recipe.switches:
-            if self.prompts.fits(switch.prompts):
+            if switch.prompts.patterns != self.prompts.patterns or self.prompts.fits(switch.prompts):
                 raise ValueError(
                     f"switches at step {switch.step}: must use the patterns and labels of the first prompts"
                 )

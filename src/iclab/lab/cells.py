@@ -14,7 +14,7 @@ from iclab import engines, probes
 from iclab.config import Code, Config
 from iclab.engines import Training
 from iclab.models import Architecture
-from iclab.probes import Pruning, measuring_obstacle
+from iclab.probes import Pruning, measuring_obstacle, prompts_obstacle
 from iclab.probes.pruning import VERSION as PRUNING_VERSION
 from iclab.prompts import Prompts
 
@@ -93,7 +93,7 @@ class MeasurementCell(Config):
         kept = self.training.training.recipe.kept
         if self.at != "every" and self.at not in kept:
             raise ValueError(f"at = {self.at}: weights are kept after steps {', '.join(map(str, kept))}")
-        if obstacle := self.training.training.prompts.fits(self.prompts):
+        if obstacle := prompts_obstacle(self.training.training, self.probe, self.prompts):
             raise ValueError(obstacle)
         if obstacle := self.training.training.model.length_obstacle(self.prompts.context_length):
             raise ValueError(obstacle)

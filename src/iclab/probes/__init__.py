@@ -1,7 +1,7 @@
 """Probes: error, hinge loss, attention, gates, alignment and neurons of trained models, pruned or whole."""
 
 from iclab.probes.probe import Probe, Row
-from iclab.probes.probes import PROBES, measure, measuring_obstacle, versions
+from iclab.probes.probes import PROBES, measure, measuring_obstacle, prompts_obstacle, versions
 from iclab.probes.pruning import LARGE, Pruning
 from iclab.probes.statistics import (
     CONFIDENCE,
@@ -29,6 +29,7 @@ __all__ = [
     "measuring_obstacle",
     "over_seeds",
     "paired",
+    "prompts_obstacle",
     "versions",
     "wilson",
 ]

@@ -3,8 +3,9 @@
 Given the query, the examples of a prompt are independent and of few types: relevant pattern, irrelevant pattern, κ,
 outlier pattern, label. With s_j = p_jᵀ W_Bᵀ W_C p_query over dictionary rows and wᵀp_j, every type has a decay and an
 inflow, and `iclab.theory.evolution` does the rest. The query is every pattern of every task, with every irrelevant
-pattern. Its κ takes the nodes of a Gauss–Legendre rule. So does the κ of an example if there is a gate, with `MORE`
-nodes; without one, κ adds a uniform number to the vote, and needs no nodes.
+pattern and, if it may carry one, every outlier pattern. Its κ takes the nodes of a Gauss–Legendre rule. So does the κ
+of an example if there is a gate, with `MORE` nodes; without one, κ adds a uniform number to the vote, and needs no
+nodes.
 
 The probe says how far it may be wrong: its bound is `SAFETY` times the change when κ has one node less and the grid
 half as many points, pattern by pattern, so that changes of different sign do not cancel. For the linear model the part
@@ -64,6 +65,9 @@ class Queries:
     """z."""
     irrelevant: Rows
     kappa: Array
+    outlier: Rows
+    strength: Array
+    """The coefficient of the outlier pattern; 0 for a clean query."""
     share: Array
     """The probability of such a query."""
     side: Rows
@@ -94,7 +98,7 @@ def exact_obstacle(training: Training, count: int) -> str:
     )
 
 
-def prompts_obstacle(prompts: Prompts) -> str:
+def types_obstacle(training: Training, prompts: Prompts) -> str:
     """Return the reason why prompts have too many types of token; empty if they have few."""
     for name in ("labels", "placement"):
         rule = getattr(prompts.outliers, name)
@@ -103,6 +107,8 @@ def prompts_obstacle(prompts: Prompts) -> str:
     for name, default in (("signal", (1.0, 1.0)), ("noise", 0.0), ("label_dimension", None)):
         if (value := getattr(prompts, name)) != default:
             return f"prompts.{name} = {value}: the probe exact knows only {default}"
+    if prompts.relevant_count is not None and prompts.has_others:
+        return f"prompts.relevant_count = {prompts.relevant_count}: the probe exact knows only relevant_fraction"
     return ""
 
 
@@ -120,7 +126,7 @@ def exact_rows(
 
     ``bracket`` adds rigorous bounds for the given nodes of κ; they are wider, and cost three times as much.
     """
-    if obstacle := prompts_obstacle(prompts):
+    if obstacle := types_obstacle(trained.training, prompts):
         raise InputError(obstacle)
     if grid < 32 or (nodes is not None and nodes < 2):
         raise InputError(f"grid = {grid}, nodes = {nodes}: needs a grid of at least 32 points and at least 2 nodes")
@@ -159,7 +165,8 @@ def rates(
         some = every.part(slice(start, start + CHUNK))
         how: dict[str, Any] = {"grid": grid, "bracket": bracket, "threads": threads}
         if tables.logits is not None:
-            how["scale"] = _sigmoid(-(tables.logits[some.row] + some.kappa * tables.logits[some.irrelevant]))
+            logit = tables.logits[some.row] + some.kappa * tables.logits[some.irrelevant]
+            how["scale"] = _sigmoid(-(logit + some.strength * tables.logits[some.outlier]))
         elif prompts.irrelevant_scale:
             how["spread"] = prompts.irrelevant_scale * _read(tables, some)[:, _irrelevant(prompts)]
         clean = token_types(tables, prompts, some, kappas, outlier=False)
@@ -170,30 +177,44 @@ def rates(
 
 
 def queries(prompts: Prompts, nodes: int) -> Queries:
-    """List every query: a side of a task, an irrelevant pattern, a node of κ; κ = 0 needs no irrelevant pattern."""
+    """List every query: a side of a task, an irrelevant pattern, a node of κ, an outlier pattern or none.
+
+    κ = 0 needs no irrelevant pattern.
+    """
     first = _first_relevant(prompts)
     pairs = np.concatenate([prompts.pairs, prompts.pairs[:, ::-1]]).astype(np.int64)  # (classes, 2)
     target = np.repeat([1.0, -1.0], len(prompts.pairs))
     rows, (kappa, weight) = _irrelevant(prompts), _nodes(prompts.irrelevant_scale, nodes)
     kinds = [(rows[0], 0.0, w) for x, w in zip(kappa, weight, strict=True) if x == 0]
     kinds += [(k, x, w / len(rows)) for x, w in zip(kappa, weight, strict=True) if x != 0 for k in rows]
-    k, x, w = (np.array(values) for values in zip(*kinds, strict=True))
-    classes, many = len(pairs), len(kinds)
+    every = [(*kind[:2], *extra[:2], kind[2] * extra[2]) for kind in kinds for extra in _query_outliers(prompts)]
+    k, x, o, strength, w = (np.array(values) for values in zip(*every, strict=True))
+    classes, many = len(pairs), len(every)
     return Queries(
         row=first + np.repeat(pairs[:, 0], many),
         other=first + np.repeat(pairs[:, 1], many),
         target=np.repeat(target, many),
         irrelevant=np.tile(k.astype(np.int64), classes),
         kappa=np.tile(x, classes),
+        outlier=np.tile(o.astype(np.int64), classes),
+        strength=np.tile(strength, classes),
         share=np.tile(w, classes) / classes,
         side=np.repeat(np.arange(classes), many),
     )
 
 
+def _query_outliers(prompts: Prompts) -> list[tuple[int, float, float]]:
+    """Return the outlier rows of a query, their strength and probability; the first is that of a clean query."""
+    chance = prompts.outliers.query
+    first, many = prompts.outliers.rows(prompts.patterns)
+    corrupted = [(first + i, prompts.outliers.scale, chance / many) for i in range(many if chance else 0)]
+    return [(0, 0.0, 1.0 - chance), *corrupted]
+
+
 def token_types(tables: Tables, prompts: Prompts, some: Queries, nodes: int, *, outlier: bool) -> TokenTypes:
     """Return the types of a clean example or of an outlier, for each query; without a gate, those with κ = 0."""
     relevant, truth, p = _relevant(prompts, some)  # (Q, R), (Q, R), (R,)
-    strength, at, label, q = _corruption(prompts, truth) if outlier else (0.0, np.zeros(1, int), truth[..., None], 1.0)
+    strength, at, label, q = _corruption(prompts, truth) if outlier else _clean(prompts, truth)
 
     def along(values: Array) -> Array:  # (Q, D' + 1) to (Q, R, O): the value of each type without κ
         own = np.take_along_axis(values, relevant, 1)[:, :, None] + strength * values[:, None, at]
@@ -217,7 +238,8 @@ def token_types(tables: Tables, prompts: Prompts, some: Queries, nodes: int, *, 
 
 def _read(tables: Tables, some: Queries) -> Array:
     """Return p_jᵀ W_Bᵀ W_C p_query of every dictionary row and the label, (Q, D' + 1)."""
-    return tables.products[some.row] + some.kappa[:, None] * tables.products[some.irrelevant]
+    read = tables.products[some.row] + some.kappa[:, None] * tables.products[some.irrelevant]
+    return read + some.strength[:, None] * tables.products[some.outlier]
 
 
 def _relevant(prompts: Prompts, some: Queries) -> tuple[Rows, Array, Array]:
@@ -236,7 +258,14 @@ def _relevant(prompts: Prompts, some: Queries) -> tuple[Rows, Array, Array]:
     return np.stack(rows, 1), np.stack(labels, 1), np.array(p)
 
 
-def _corruption(prompts: Prompts, truth: Array) -> tuple[float, Rows, Array, float]:
+def _clean(prompts: Prompts, truth: Array) -> tuple[float, Rows, Array, Array]:
+    """Return the same for a clean example: it shows its true label, or by label noise the opposite."""
+    chance = prompts.label_noise
+    signs, share = (np.array([1.0, -1.0]), np.array([1 - chance, chance])) if chance else (np.ones(1), np.ones(1))
+    return 0.0, np.zeros(len(signs), dtype=np.int64), truth[..., None] * signs, share
+
+
+def _corruption(prompts: Prompts, truth: Array) -> tuple[float, Rows, Array, float | Array]:
     """Return κ_a, the outlier rows (O,), the labels shown (Q, R, O) and the probability of each of the O."""
     outliers = prompts.outliers
     first, many = outliers.rows(prompts.patterns)

@@ -111,6 +111,13 @@ def growth_obstacle(training: Training, count: int) -> str:
     return ""
 
 
+def own_patterns(training: Training, prompts: Prompts) -> str:
+    """Return the reason why weights cannot be compared with these prompts' patterns; empty if they can."""
+    if prompts.patterns == training.prompts.patterns:
+        return ""
+    return "prompts.patterns: must be those of the training prompts for the probes kernel and growth"
+
+
 def _graph(training: Training) -> TaskGraph:
     relevant = training.prompts.patterns.relevant
     return TaskGraph.of(training.prompts.tasks.pairs(relevant), relevant)

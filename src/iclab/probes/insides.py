@@ -109,14 +109,17 @@ def part_rows(seeds: tuple[int, ...], sums: Sums) -> list[Row]:
 
 
 def norm_rows(trained: Trained, weights: Weights, prompts: Prompts) -> list[Row]:
-    """Return one row per seed, matrix and kind of pattern: mean ‖W µ_j‖ or ‖W ν_k‖ over patterns (S Proposition 1)."""
+    """Return one row per seed, matrix and kind of pattern: mean ‖W µ_j‖ or ‖W ν_k‖ over patterns (S Proposition 1).
+
+    The patterns are those of the prompts.
+    """
     _need(weights, "norms", *MATRICES)
     patterns, rows = prompts.patterns, []
     kinds = {
         "relevant": slice(0, patterns.relevant),
         "irrelevant": slice(patterns.relevant, patterns.relevant + patterns.irrelevant),
     }
-    for i, (seed, basis) in enumerate(zip(trained.seeds, trained.bases(), strict=True)):
+    for i, (seed, basis) in enumerate(zip(trained.seeds, trained.bases(prompts), strict=True)):
         for matrix in MATRICES:
             seen = basis.vectors @ weights[matrix][i, :, : patterns.dimension].double().numpy().T  # (D, m_a)
             for kind, which in kinds.items():
@@ -129,7 +132,7 @@ def neuron_rows(trained: Trained, weights: Weights, prompts: Prompts) -> list[Ro
     """Return one row per seed and neuron: sign, lengths of its rows, their angles to the mean pattern and to ±q."""
     _need(weights, "neurons", "value", "hidden", "signs")
     inputs, rows = prompts.patterns.dimension, []
-    for i, (seed, basis) in enumerate(zip(trained.seeds, trained.bases(), strict=True)):
+    for i, (seed, basis) in enumerate(zip(trained.seeds, trained.bases(prompts), strict=True)):
         hidden = weights["hidden"][i].double().numpy()  # (m, m_b)
         product = hidden @ weights["value"][i].double().numpy()  # (m, d_X + d_Y): rows r_i
         signs = np.sign(weights["signs"][i].double().numpy())

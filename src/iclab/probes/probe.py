@@ -7,6 +7,7 @@ from typing import Any, Literal, NamedTuple
 
 from iclab.engines import Sums, Training
 from iclab.models.base import Readable
+from iclab.prompts import Prompts
 
 Row = dict[str, Any]
 """One line of results: values by column."""
@@ -29,3 +30,5 @@ class Probe(NamedTuple):
     """What a model must have for it; None if any model will do."""
     obstacle: Callable[[Training, int], str] = lambda training, count: ""
     """Returns the reason why it cannot measure a training on so many prompts; empty if it can."""
+    prompts_obstacle: Callable[[Training, Prompts], str] = lambda training, prompts: ""
+    """Returns the reason why it cannot measure a training on these prompts; empty if it can."""

@@ -39,8 +39,8 @@ from iclab.probes.answers import (
     tokens_obstacle,
     vote_sums,
 )
-from iclab.probes.exact import EXACT, exact_obstacle, exact_rows
-from iclab.probes.growth import GROWTH, KERNEL, growth_obstacle, growth_rows, kernel_rows
+from iclab.probes.exact import EXACT, exact_obstacle, exact_rows, types_obstacle
+from iclab.probes.growth import GROWTH, KERNEL, growth_obstacle, growth_rows, kernel_rows, own_patterns
 from iclab.probes.insides import (
     PARTS,
     Chunk,
@@ -85,10 +85,10 @@ PROBES: dict[str, Probe] = {
     "parts": Probe(1, "insides", part_rows, PARTS, part_sums, "neurons", parts_obstacle),
     "norms": Probe(1, "weights", norm_rows, ("matrix", "kind", "length"), None, "keys"),
     "neurons": Probe(1, "weights", neuron_rows, _NEURON, None, "neurons"),
-    "kernel": Probe(1, "weights", kernel_rows, KERNEL, None, "keys", growth_obstacle),
-    "growth": Probe(1, "weights", growth_rows, GROWTH, None, "keys", growth_obstacle),
+    "kernel": Probe(1, "weights", kernel_rows, KERNEL, None, "keys", growth_obstacle, own_patterns),
+    "growth": Probe(1, "weights", growth_rows, GROWTH, None, "keys", growth_obstacle, own_patterns),
     "logits": Probe(1, "insides", logit_rows, LOGITS, logit_sums, "keys", logits_obstacle),
-    "exact": Probe(3, "weights", exact_rows, EXACT, None, None, exact_obstacle),
+    "exact": Probe(3, "weights", exact_rows, EXACT, None, None, exact_obstacle, types_obstacle),
 }
 """``worst`` is the error under the worst labels of outliers, ``worst-placement`` under their worst labels and places.
 ``exact`` is the error without sampling, whatever the number of prompts.
@@ -119,6 +119,11 @@ def intervention_obstacle(trained: Trained, probe: str) -> str:
     return f"probe = {probe}: reads weights, which interventions do not change; those that see them: {seeing}"
 
 
+def prompts_obstacle(training: Training, probe: str, prompts: Prompts) -> str:
+    """Return the reason why a training cannot be measured on these prompts; empty if it can."""
+    return training.prompts.fits(prompts) or PROBES[probe].prompts_obstacle(training, prompts)
+
+
 def versions(training: Training, probe: str, prompts: Prompts) -> dict[str, int]:
     """Return the versions of the code that turns trained weights into rows: part of the hash of a measurement."""
     kind = PROBES[probe]
@@ -143,7 +148,7 @@ def measure(
     Args:
         trained: the seeds to measure.
         probe: one of `PROBES`.
-        prompts: the test prompts; their patterns must be those of the training.
+        prompts: the test prompts; their patterns may be others than in training, of the same dimension.
         count: the number of test prompts per seed; each seed draws its own.
         at: the step after which to measure; by default the last. ``every`` measures after every kept step, and adds
             the column ``step``.
@@ -154,8 +159,9 @@ def measure(
     """
     if count < 1:
         raise InputError(f"count = {count}: must be at least 1")
-    obstacle = measuring_obstacle(trained.training, probe, pruning, count) or trained.training.prompts.fits(prompts)
-    if obstacle or (obstacle := intervention_obstacle(trained, probe)):
+    obstacle = measuring_obstacle(trained.training, probe, pruning, count)
+    obstacle = obstacle or prompts_obstacle(trained.training, probe, prompts) or intervention_obstacle(trained, probe)
+    if obstacle:
         raise InputError(obstacle)
     how: dict[str, Any] = {"draw": draw, "pruning": pruning, "advance": advance, "threads": threads}
     if at == "every":

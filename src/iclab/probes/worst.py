@@ -105,11 +105,12 @@ def recurrence(chunk: Chunk) -> Recurrence:
     """Evaluate σ_i and s_i of every example under both labels, from the weights."""
     batch, tokens, weights = chunk.batch, chunk.tokens.double(), {n: w.double() for n, w in chunk.weights.items()}
     read = tokens[:, :, -1] @ weights["query"].mT @ weights["key"]  # (S, B, d + 1) W_Bᵀ W_C p_query
-    truth = torch.from_numpy(batch.true_labels[..., 0]).double()  # (S, B, l)
+    truth, shown = (torch.from_numpy(y[..., 0]).double() for y in (batch.true_labels, batch.labels[:, :, :-1]))
     outlier = torch.from_numpy(batch.outlier)
     z = torch.from_numpy(batch.target).double()  # (S, B, 1)
     decay, gain = [], []
-    for label in (truth, torch.where(outlier, -truth, truth)):
+    for either in (truth, -truth):
+        label = torch.where(outlier, either, shown)  # (S, B, l)
         examples = torch.cat([tokens[:, :, :-1, :-1], label[..., None]], -1)  # (S, B, l, d + 1)
         vote = z * label * (examples @ read[..., None])[..., 0]
         logit = (examples @ weights["gate"][:, None, :, None])[..., 0] if "gate" in weights else None

@@ -31,9 +31,9 @@ class PromptBatch:
     target: NDArray[np.floating]
     """(…, 1) the query's true label z, the correct answer."""
     outlier: NDArray[np.bool_]
-    """(…, l) which examples are corrupted."""
+    """(…, l) which examples are corrupted by an outlier."""
     true_labels: NDArray[np.floating]
-    """(…, l, w) the labels the task gives the examples, before corruption."""
+    """(…, l, w) the labels the task gives the examples, before corruption and label noise."""
     task: NDArray[np.int32]
     """(…, 2) the patterns that mean +1 and −1."""
     noise: NDArray[np.floating] | None = None

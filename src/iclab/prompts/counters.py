@@ -34,6 +34,17 @@ class Stream(IntEnum):
     MIXTURE = 4
     WEIGHTS = 5
     TASKS = 6
+    TRAIN_MORE = 7
+    TEST_MORE = 8
+
+    @property
+    def more(self) -> Stream:
+        """The stream of further words, for prompts of this stream."""
+        return Stream(self + MORE)
+
+
+MORE = 6
+"""From TRAIN to TRAIN_MORE, and from TEST to TEST_MORE."""
 
 
 def words(

@@ -14,7 +14,10 @@ If examples may carry relevant patterns outside the task (T's α < 1), each uses
 If λ varies, each token uses one more word. Noise uses as many blocks as it needs.
 
 Blocks have slots: 0 a token's own, 1 users' rules, 2 stratified batches, 3 patterns outside the task, 4 λ; noise takes
-5, 6, … as far as it needs, so a new field takes a stream of its own, not a slot.
+5, 6, … as far as it needs. So later fields take another stream (`Stream.more`), where slot 0 has one block per token:
+
+    word 0   for an example: whether label noise turns its label; for the query: whether it carries an outlier pattern
+    word 1   for the query: which outlier pattern
 
 Changing this assignment changes every result: bump `VERSION`.
 """
@@ -32,7 +35,7 @@ from pydantic import Field, model_validator
 from iclab.config import Config
 from iclab.prompts.compact import PromptBatch
 from iclab.prompts.counters import Stream, ball, bernoulli, integers, symmetric, uniform, words
-from iclab.prompts.outliers import Examples, Outliers
+from iclab.prompts.outliers import Examples, Outliers, exactly
 from iclab.prompts.patterns import Basis, Patterns
 from iclab.prompts.tasks import AllPairs, TaskSet
 
@@ -41,7 +44,9 @@ VERSION = 1
 
 
 class Prompts(Config):
-    """A distribution of prompts: l examples µ_j + κ ν_k (+ κ_a v) with labels, and a clean query.
+    """A distribution of prompts: l examples µ_j + κ ν_k (+ κ_a v) with labels, and a query.
+
+    The query is clean, unless ``outliers.query`` says otherwise. Its label is always the task's.
 
     Example:
         >>> prompts = Prompts(tasks="ring:3", outliers=Outliers(fraction=0.6, scale=2.0))
@@ -64,6 +69,11 @@ class Prompts(Config):
     relevant_fraction: Annotated[float, Field(gt=0, le=1)] = 1.0
     """T's α: the probability that an example carries one of its task's two patterns, both equally likely. Otherwise it
     carries one of the other relevant patterns, with a random label."""
+    relevant_count: Annotated[int | None, Field(ge=1, exclude_if=lambda count: count is None)] = None
+    """Exactly this many examples carry one of the task's two patterns instead; every subset is equally likely."""
+    label_noise: Annotated[float, Field(ge=0, le=1, exclude_if=lambda chance: not chance)] = 0.0
+    """The probability that a clean example shows the opposite of its true label, independently of the others. Outliers
+    keep their own rule."""
     relevant_mixtures: tuple[tuple[float, ...], ...] = ()
     """Out of domain, T (12): M1' mixtures Σ k_i µ_i that replace the µ in prompts."""
     irrelevant_mixtures: tuple[tuple[float, ...], ...] = ()
@@ -91,15 +101,31 @@ class Prompts(Config):
         if self.signal[0] > self.signal[1]:
             raise ValueError(f"signal = {self.signal}: the first must be at most the second")
         self.tasks.pairs(self.relevant)
-        if self.relevant_fraction < 1 and self.relevant < 3:
-            raise ValueError(
-                f"relevant_fraction = {self.relevant_fraction}: a value below 1 needs a third relevant pattern, "
-                f"there are {self.relevant}"
-            )
+        self._check_shares()
         if self.label_dimension is None and self.label_norm != 1:
             raise ValueError(f"label_norm = {self.label_norm}: labels are numbers unless label_dimension is given")
         self.outliers.check(self.patterns, self.context_length)
         return self
+
+    def _check_shares(self) -> None:
+        """Check the settings that say how many examples carry a pattern of the task."""
+        fraction, count, length = self.relevant_fraction, self.relevant_count, self.context_length
+        if count is not None and fraction != 1:
+            raise ValueError(f"relevant_count = {count}: give either relevant_fraction or relevant_count, not both")
+        if count is not None and count > length:
+            raise ValueError(f"relevant_count = {count}: must be at most context_length = {length}")
+        if self.has_others and self.relevant < 3:
+            given = f"relevant_count = {count}: a value below context_length = {length}"
+            if count is None:
+                given = f"relevant_fraction = {fraction}: a value below 1"
+            raise ValueError(f"{given} needs a third relevant pattern, there are {self.relevant}")
+
+    @property
+    def has_others(self) -> bool:
+        """Whether examples may carry relevant patterns outside the task."""
+        if self.relevant_count is not None:
+            return self.relevant_count < self.context_length
+        return self.relevant_fraction < 1
 
     @property
     def relevant(self) -> int:
@@ -118,8 +144,8 @@ class Prompts(Config):
 
     def fits(self, other: Prompts) -> str:
         """Return why a model trained on these prompts cannot take others, or an empty string if it can."""
-        if other.patterns != self.patterns:
-            return "prompts.patterns: must be those of the training prompts; other settings may differ"
+        if reason := self.patterns.fits(other.patterns):
+            return f"prompts.patterns.{reason}"
         if (other.label_dimension, other.label_norm) != (self.label_dimension, self.label_norm):
             return "prompts.label_dimension and label_norm: must be those of the training prompts"
         return ""
@@ -151,12 +177,14 @@ class Prompts(Config):
         relevant, truth = self._draw_relevant(source, block, task, query_side)
         irrelevant = integers(block[..., 1], len(self.irrelevant_mixtures) or self.patterns.irrelevant)
         outlier, outlier_row, shown = self._draw_outliers(source, block, relevant, irrelevant, truth)
+        query_strength, query_row = self._draw_query_outlier(source)
         labels, true_labels = self._zero_labels(relevant.shape, dtype), self._zero_labels(outlier.shape, dtype)
-        labels[..., :-1, 0] = self.label_norm * shown
+        labels[..., :-1, 0] = self.label_norm * self._add_label_noise(source, outlier, shown)
         true_labels[..., 0] = self.label_norm * truth[..., :-1]
+        strength = np.concatenate([outlier * self.outliers.scale, query_strength], axis=-1)
         return PromptBatch(
-            index=self._rows(relevant, irrelevant, outlier_row),
-            coefficient=self._draw_coefficients(source, block, outlier, dtype),
+            index=self._rows(relevant, irrelevant, np.concatenate([outlier_row, query_row], axis=-1)),
+            coefficient=self._draw_coefficients(source, block, strength, dtype),
             labels=labels,
             target=truth[..., -1:].astype(dtype),
             outlier=outlier,
@@ -191,9 +219,10 @@ class Prompts(Config):
         negative[..., -1] = query_side
         relevant = np.where(negative, task[..., 1:], task[..., :1])
         truth = np.where(negative, -1.0, 1.0)
-        if self.relevant_fraction < 1:
-            more = source.words(self.context_length, slot=3)
-            other = ~bernoulli(more[..., 0], self.relevant_fraction)  # (S, B, l): carries a pattern outside the task
+        if self.has_others:
+            more, count = source.words(self.context_length, slot=3), self.relevant_count
+            own = bernoulli(more[..., 0], self.relevant_fraction) if count is None else exactly(more[..., 0], count)
+            other = ~own  # (S, B, l): carries a pattern outside the task
             relevant[..., :-1] = np.where(other, self._other_patterns(more[..., 1], task), relevant[..., :-1])
             coin = np.where(more[..., 2] >> np.uint32(31), -1.0, 1.0)
             truth[..., :-1] = np.where(other, coin, truth[..., :-1])
@@ -238,13 +267,33 @@ class Prompts(Config):
         shown = self.outliers.show(examples, coin)
         return outlier, np.where(outlier, first_row + outlier_pattern, 0), shown
 
+    def _draw_query_outlier(self, source: _Source) -> tuple[NDArray[np.float64], NDArray[np.int64]]:
+        """Draw the strength of the query's outlier pattern and its dictionary row (both 0 if clean), (S, B, 1)."""
+        shape = (len(source.seeds), source.count, 1)
+        if not self.outliers.query:
+            return np.zeros(shape), np.zeros(shape, dtype=np.int64)
+        word = source.further(self.context_length + 1)[..., -1:, :]
+        corrupted = bernoulli(word[..., 0], self.outliers.query)
+        first_row, rows = self.outliers.rows(self.patterns)
+        strength = np.where(corrupted, self.outliers.scale, 0.0)
+        return strength, np.where(corrupted, first_row + integers(word[..., 1], rows), 0)
+
+    def _add_label_noise(
+        self, source: _Source, outlier: NDArray[np.bool_], shown: NDArray[np.float64]
+    ) -> NDArray[np.float64]:
+        """Turn the labels of some clean examples, (S, B, l)."""
+        if not self.label_noise:
+            return shown
+        noisy = bernoulli(source.further(self.context_length)[..., 0], self.label_noise)
+        return np.where(noisy & ~outlier, -shown, shown)
+
     def _rows(
         self, relevant: NDArray[np.int32], irrelevant: NDArray[np.int64], outlier_row: NDArray[np.int64]
     ) -> NDArray[np.int32]:
         """Return the dictionary rows of every token, (S, B, l + 1, 3)."""
         index = np.zeros((*relevant.shape, 3), dtype=np.int32)
         index[..., 0], index[..., 1] = relevant, self.patterns.relevant + irrelevant
-        index[..., :-1, 2] = outlier_row
+        index[..., 2] = outlier_row
         first_mixture = self.patterns.count + len(self.outliers.mixtures)
         if self.relevant_mixtures:
             index[..., 0] += first_mixture
@@ -253,7 +302,7 @@ class Prompts(Config):
         return index
 
     def _draw_coefficients(
-        self, source: _Source, block: NDArray[np.uint32], outlier: NDArray[np.bool_], dtype: DTypeLike
+        self, source: _Source, block: NDArray[np.uint32], strength: NDArray[np.float64], dtype: DTypeLike
     ) -> NDArray[np.floating]:
         """Draw the coefficients of the dictionary rows of every token, (S, B, l + 1, 3)."""
         coefficient = np.zeros((*block.shape[:-1], 3), dtype=dtype)
@@ -262,7 +311,7 @@ class Prompts(Config):
             low, high = self.signal
             coefficient[..., 0] = low + (high - low) * uniform(source.words(self.context_length + 1, slot=4)[..., 0])
         coefficient[..., 1] = coefficient.dtype.type(self.irrelevant_scale) * symmetric(block[..., 2]).astype(dtype)
-        coefficient[..., :-1, 2] = outlier * self.outliers.scale
+        coefficient[..., 2] = strength
         return coefficient
 
     def _zero_labels(self, shape: tuple[int, ...], dtype: DTypeLike) -> NDArray[np.floating]:
@@ -300,4 +349,10 @@ class _Source:
         """Return one block of words per prompt and position, (S, B, positions, 4)."""
         return words(
             self.seeds, self.stream, step=self.step, first=self.first, count=self.count, positions=positions, slot=slot
+        )
+
+    def further(self, positions: int) -> NDArray[np.uint32]:
+        """Return one block of further words per prompt and position, (S, B, positions, 4)."""
+        return words(
+            self.seeds, self.stream.more, step=self.step, first=self.first, count=self.count, positions=positions
         )

@@ -1,6 +1,7 @@
 """Outliers: which context examples are corrupted, by which pattern, how strongly, and which label they show.
 
-M (6), (7): a corrupted example is µ_j + κ ν_k + κ_a v, and its label may break the rule of the task.
+M (6), (7): a corrupted example is µ_j + κ ν_k + κ_a v, and its label may break the rule of the task. In the papers the
+query is always clean; here it may be corrupted too.
 """
 
 from __future__ import annotations
@@ -102,6 +103,8 @@ class Outliers(Config):
     """p_a in training, α in tests: the probability that an example is corrupted, independently of the others."""
     count: Annotated[int | None, Field(ge=0)] = None
     """Corrupt exactly this many examples instead; every subset is equally likely."""
+    query: Annotated[float, Field(ge=0, le=1, exclude_if=lambda chance: not chance)] = 0.0
+    """The probability that the query carries an outlier pattern too; its label, the right answer, stays the task's."""
     scale: Annotated[float, Field(ge=0)] = 2.0
     """κ_a in training, κ_a' in tests."""
     labels: Annotated[
@@ -140,7 +143,7 @@ class Outliers(Config):
         """Check the settings that depend on the rest of the prompt."""
         if self.count is not None and self.count > context_length:
             raise ValueError(f"outliers.count = {self.count}: must be at most context_length = {context_length}")
-        if self.present and not patterns.outlier:
+        if (self.present or self.query) and not patterns.outlier:
             raise ValueError("patterns.outlier = 0: prompts with outliers need at least one outlier pattern")
         for mixture in self.mixtures:
             if len(mixture.weights) != patterns.outlier:
@@ -148,7 +151,7 @@ class Outliers(Config):
                     f"outliers.patterns.weights = {mixture.weights}: needs one weight for each of the "
                     f"{patterns.outlier} outlier patterns"
                 )
-            if mixture.outside_norm and patterns.count == patterns.dimension:
+            if mixture.outside_norm and patterns.rank == patterns.dimension:
                 raise ValueError(
                     f"outliers.patterns.outside_norm = {mixture.outside_norm}: the {patterns.count} patterns fill all "
                     f"{patterns.dimension} dimensions, so no vector is orthogonal to them"
@@ -177,13 +180,14 @@ class Outliers(Config):
         for row, mixture in enumerate(self.mixtures):
             out[row] = np.asarray(mixture.weights) @ training
             if mixture.outside_norm:
-                u = basis.outside(normals(basis.seed, Stream.MIXTURE, (patterns.dimension,), slot=row))
+                slot = row + patterns.draw * 2**16
+                u = basis.outside(normals(basis.seed, Stream.MIXTURE, (patterns.dimension,), slot=slot))
                 out[row] += mixture.outside_norm * u / np.linalg.norm(u)
         return out
 
     def choose(self, word: NDArray[np.uint32], uniform: Callable[[], NDArray[np.float64]]) -> NDArray[np.bool_]:
         """Choose the corrupted examples from one random word each, shape (…, length)."""
-        flags = bernoulli(word, self.fraction) if self.count is None else _exactly(word, self.count)
+        flags = bernoulli(word, self.fraction) if self.count is None else exactly(word, self.count)
         if self.placement == "random":
             return flags
         length = word.shape[-1]
@@ -234,7 +238,7 @@ def _call(rule: Code, field: str, *arguments: Any) -> Any:
         raise InputError(f"outliers.{field} = {rule.path}: {what_was_raised(error)}") from error
 
 
-def _exactly(word: NDArray[np.uint32], count: int) -> NDArray[np.bool_]:
+def exactly(word: NDArray[np.uint32], count: int) -> NDArray[np.bool_]:
     """Choose exactly ``count`` positions in one pass (selection sampling); all subsets are equally likely."""
     length = word.shape[-1]
     wide = word.astype(np.uint64)

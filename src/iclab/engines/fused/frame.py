@@ -21,7 +21,7 @@ class Frame:
 
     rank: int
     extra: NDArray[np.float64] | None
-    """(r − D, d) directions outside the span of the patterns, if training mixtures have any."""
+    """Directions outside the span of the patterns, if training mixtures have any."""
 
     @classmethod
     def of(cls, training: Training, basis: Basis) -> Frame:
@@ -30,19 +30,22 @@ class Frame:
         phases = [phase for phase in training.phases if leaves_span(phase)]
         rest = [basis.outside(phase.outliers.mixture_vectors(patterns, basis)) for phase in phases]
         if not rest:
-            return cls(patterns.count, None)
+            return cls(patterns.rank, None)
         _, sizes, right = np.linalg.svd(np.concatenate(rest), full_matrices=False)
         extra = right[sizes > 1e-9 * sizes.max()]
-        return cls(patterns.count + len(extra), extra)
+        return cls(patterns.rank + len(extra), extra)
 
     def coordinates(self, prompts: Prompts, basis: Basis) -> NDArray[np.float64]:
-        """Return the coordinates of the dictionary rows, (D', r), without their parts outside the frame."""
+        """Return the coordinates of the rows of a dictionary of the training's patterns, (D', r).
+
+        Their parts outside the frame are left out.
+        """
         patterns = prompts.patterns
         own = patterns.mixing
         mixed = [
             np.asarray(m.weights) @ own[patterns.relevant + patterns.irrelevant :] for m in prompts.outliers.mixtures
         ]
-        inside = np.concatenate([own, np.reshape(mixed, (len(mixed), patterns.count))])
+        inside = np.concatenate([own, np.reshape(mixed, (len(mixed), patterns.rank))])
         if self.extra is None:
             return inside
         beyond = np.zeros((len(inside), len(self.extra)))

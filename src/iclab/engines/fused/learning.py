@@ -242,6 +242,8 @@ def drawing(prompts: Prompts, dtype: np.dtype) -> Drawing:
         outlier_rows=max(rows, 1),
         threshold=np.uint64(round(outliers.fraction * 2**32)),
         exact=-1 if outliers.count is None else outliers.count,
+        query_threshold=np.uint64(round(outliers.query * 2**32)),
+        noise_threshold=np.uint64(round(prompts.label_noise * 2**32)),
         placement=("random", "farthest", "closest").index(str(outliers.placement)),
         labels=("random", "flip", "target").index(str(outliers.labels)),
         target=outliers.target,

@@ -68,10 +68,10 @@ def sums(
 
 def _tables(trained: Trained, row: int, at: int, prompts: Prompts) -> tuple[NDArray[np.floating], NDArray[np.floating]]:
     """Return p_jᵀ W_Bᵀ W_C p_q, (D', D' + 1), and wᵀ p_j, (D' + 1,), over the test dictionary."""
-    snapshot, dtype = trained.snapshots[at], np.dtype(trained.training.dtype)
+    training, snapshot, dtype = trained.training, trained.snapshots[at], np.dtype(trained.training.dtype)
     basis, seed = trained.bases()[row], trained.seeds[row]
-    frame = Frame.of(trained.training, basis)
-    coordinates = frame.coordinates(prompts, basis)
+    frame = Frame.of(training, basis)
+    coordinates, beyond = _rows(trained, row, prompts, frame)
     outer = np.zeros((len(coordinates) + 1, frame.rank + 1))
     outer[:-1, :-1], outer[-1, -1] = coordinates, 1.0
     key, query = (snapshot[name][row].double().numpy() for name in ("key", "query"))
@@ -79,10 +79,28 @@ def _tables(trained: Trained, row: int, at: int, prompts: Prompts) -> tuple[NDAr
     logits = np.zeros(len(outer))
     if "gate" in snapshot:
         logits = outer @ snapshot["gate"][row].double().numpy()
-        if leaves_span(prompts):  # the part of u outside the frame meets the frozen part of the gate
-            vectors = prompts.outliers.mixture_vectors(prompts.patterns, basis)
-            q = frame.directions(basis)
-            beyond = vectors - (vectors @ q.T) @ q
-            start = initial_gate(basis.directions.shape, seed, factor=gate_scale(trained.training))
-            logits[prompts.patterns.count : -1] += beyond @ start.outside(basis)
+    if beyond is not None:  # outside the frame W_B and W_C are still δI, and w is as it started
+        products[:, :-1] += training.model.options["init_scale"] ** 2 * (beyond @ beyond.T)
+        if "gate" in snapshot:
+            start = initial_gate(basis.directions.shape, seed, factor=gate_scale(training))
+            logits[:-1] += beyond @ start.outside(basis)
     return products.astype(dtype), logits.astype(dtype)
+
+
+def _rows(
+    trained: Trained, row: int, prompts: Prompts, frame: Frame
+) -> tuple[NDArray[np.float64], NDArray[np.float64] | None]:
+    """Return the test dictionary's coordinates in the frame, (D', r), and its part outside, (D', d), if it has one."""
+    basis = trained.bases()[row]
+    q = frame.directions(basis)
+    if prompts.patterns != trained.training.prompts.patterns:  # these may lie anywhere
+        vectors = prompts.dictionary(trained.bases(prompts)[row])
+        coordinates = vectors @ q.T
+        return coordinates, vectors - coordinates @ q
+    coordinates = frame.coordinates(prompts, basis)
+    if not leaves_span(prompts):
+        return coordinates, None
+    vectors = prompts.outliers.mixture_vectors(prompts.patterns, basis)
+    beyond = np.zeros((len(coordinates), q.shape[1]))
+    beyond[prompts.patterns.count :] = vectors - (vectors @ q.T) @ q
+    return coordinates, beyond

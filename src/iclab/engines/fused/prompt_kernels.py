@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 
 from iclab.engines.fused.compiling import compiled
 from iclab.prompts.counter_kernels import philox
+from iclab.prompts.counters import MORE
 
 LANES = 16
 
@@ -35,6 +36,10 @@ class Drawing(NamedTuple):
     """fraction · 2^32: a word below it makes an outlier."""
     exact: int
     """The exact number of outliers, or −1 for a random number."""
+    query_threshold: np.uint64
+    """The same as ``threshold``, for the query."""
+    noise_threshold: np.uint64
+    """label_noise · 2^32."""
     placement: int
     labels: int
     target: int
@@ -98,6 +103,11 @@ def draw(drawing, s, seed, stream, step, first):  # type: ignore[no-untyped-def]
     _draw_tasks(drawing, s, np.uint32(seed), np.uint32(stream), np.uint32(step), first)
     _choose(drawing, s, s.words[3])
     _decode(drawing, s, s.words[0], s.words[1], s.words[2])
+    more = np.uint32(stream + MORE)
+    if drawing.noise_threshold > np.uint64(0):
+        _turn_labels(drawing, s, np.uint32(seed), more, np.uint32(step), np.uint32(first))
+    if drawing.query_threshold > np.uint64(0):
+        _corrupt_queries(drawing, s, np.uint32(seed), more, np.uint32(step), np.uint32(first))
 
 
 @compiled
@@ -193,3 +203,25 @@ def _choose(drawing, s, word):  # type: ignore[no-untyped-def]
                 s.flag[i * LANES + lane] = np.int32(i < s.left[lane])
             else:
                 s.flag[i * LANES + lane] = np.int32(i >= length - s.left[lane])
+
+
+@compiled
+def _turn_labels(drawing, s, seed, stream, step, first):  # type: ignore[no-untyped-def]
+    """Let some clean examples show the opposite label."""
+    real, one = s.kappa.dtype.type, np.int32(1)
+    for e in range(drawing.length * LANES):
+        word, _, _, _ = philox(s.position[e], first + s.lane[e], step, np.uint32(0), seed, stream)
+        turned = np.int32(np.uint64(word) < drawing.noise_threshold) * (one - s.flag[e])
+        s.label[e] *= real(one - np.int32(2) * turned)
+
+
+@compiled
+def _corrupt_queries(drawing, s, seed, stream, step, first):  # type: ignore[no-untyped-def]
+    """Give some queries an outlier pattern."""
+    real, row, rows = s.kappa.dtype.type, np.int32(drawing.outlier_row), np.uint64(drawing.outlier_rows)
+    query = drawing.length * LANES
+    for e in range(query, query + LANES):
+        whether, which, _, _ = philox(s.position[e], first + s.lane[e], step, np.uint32(0), seed, stream)
+        flag = np.int32(np.uint64(whether) < drawing.query_threshold)
+        s.outlier[e] = flag * (row + np.int32((np.uint64(which) * rows) >> np.uint64(32)))
+        s.strength[e] = real(flag) * drawing.outlier_scale

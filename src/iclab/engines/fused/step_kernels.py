@@ -33,6 +33,10 @@ def forward(kind, s, length, products, logits):  # type: ignore[no-untyped-def]
         read, pattern, other = s.read[lane * (rows + 1) : (lane + 1) * (rows + 1)], products[q], products[k]
         for j in range(rows + 1):
             read[j] = pattern[j] + kappa * other[j]
+        if s.strength[query + lane] != real(0):  # a query with an outlier pattern
+            third = products[s.outlier[query + lane]]
+            for j in range(rows + 1):
+                read[j] += s.strength[query + lane] * third[j]
     for e in range(query):
         base = s.base[e]
         score = s.read[base + s.relevant[e]] + s.kappa[e] * s.read[base + s.irrelevant[e]]
@@ -78,6 +82,7 @@ def backward(kind, s, length, lane, push, pairs, along, row):  # type: ignore[no
         slope = -z * s.inflow[query] * s.output[lane]
         along[q] += slope
         along[other] += slope * far
+        along[s.outlier[query]] += slope * s.strength[query]
     for back in range(length):
         e = (length - 1 - back) * LANES + lane
         label, kappa, strength = s.label[e], s.kappa[e], s.strength[e]
@@ -98,6 +103,9 @@ def backward(kind, s, length, lane, push, pairs, along, row):  # type: ignore[no
     for j in range(rows + 1):
         pairs[q, j] += row[j]
         pairs[other, j] += far * row[j]
+    if s.strength[query] != real(0):
+        for j in range(rows + 1):
+            pairs[s.outlier[query], j] += s.strength[query] * row[j]
 
 
 class Weights(NamedTuple):
