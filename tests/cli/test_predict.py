@@ -3,6 +3,7 @@
 import json
 import math
 
+import numpy
 import pytest
 
 import iclab
@@ -164,8 +165,32 @@ def test_in_python_too():
     with pytest.raises(iclab.InputError, match="prediction = 'luck': must be one of"):
         iclab.predict("mamba").value("luck")
     other = iclab.Prompts(patterns=iclab.Patterns(relevant=5))
-    with pytest.raises(iclab.InputError, match=r"test prompts\.patterns: must be those of the training"):
+    with pytest.raises(iclab.InputError, match=r"test prompts\.patterns\.relevant = 5: must be that of the training"):
         iclab.predict("mamba", test=other)
+
+
+def test_prompts_that_no_paper_has_are_named():
+    square = iclab.Patterns(vectors=2.0 * numpy.eye(19), relevant=6, irrelevant=10, outlier=3)
+    oblique = numpy.array(square.vectors) + 0.1
+    cases = {
+        "clean examples with wrong labels": {"label_noise": 0.1},
+        "outliers in the query": {"outliers": iclab.Outliers(query=0.1)},
+        "an exact number of examples with the task's patterns": {"relevant_count": 5},
+        "test patterns that are not those of the training": {"patterns": iclab.Patterns(draw=1)},
+    }
+    for words, changes in cases.items():
+        for model in ("mamba", "softmax-mlp"):
+            assert words in iclab.predict(model, test=iclab.Prompts(**changes)).setting.departures
+            assert words not in iclab.predict(model).setting.departures
+    plain = iclab.predict("mamba", iclab.Prompts(patterns=square)).setting
+    assert (plain.dimension, plain.relevant_norm, plain.outlier_norm, plain.departures) == (19, 2.0, 2.0, ())
+    own = {"relevant": 6, "irrelevant": 10, "outlier": 3}
+    tilted = iclab.predict("mamba", iclab.Prompts(patterns=iclab.Patterns(vectors=oblique, **own))).setting
+    assert tilted.departures == ("patterns that are not orthogonal",)
+    longer = iclab.Patterns(vectors=numpy.diag([2.0] * 6 + [3.0] * 13), **own)
+    assert iclab.predict("mamba", iclab.Prompts(patterns=longer)).setting.departures == ("ν with another norm than µ",)
+    counted = iclab.predict("softmax-mlp", iclab.Prompts(relevant_count=5)).setting
+    assert counted.relevant_fraction == counted.test_relevant_fraction == 0.25
 
 
 def test_a_users_class_with_the_name_of_a_covered_model_is_not_one(cli, user_module):

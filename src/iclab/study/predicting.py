@@ -8,10 +8,12 @@ from dataclasses import asdict, dataclass
 from functools import cached_property
 from typing import Any, Literal
 
+import numpy as np
+
 from iclab.config import InputError
 from iclab.engines import Recipe, Training
 from iclab.models import Model
-from iclab.prompts import Prompts
+from iclab.prompts import Patterns, Prompts
 from iclab.study.experiment import Condition
 from iclab.theory.check import Check
 from iclab.theory.conditions import conditions, missed
@@ -132,7 +134,7 @@ def _shared(training: Training, test: Prompts, epsilon: float) -> dict[str, Any]
         "dimension": patterns.dimension,
         "relevant": patterns.relevant,
         "irrelevant": patterns.irrelevant,
-        "relevant_norm": patterns.relevant_norm,
+        "relevant_norm": float(np.median(patterns.norms[: patterns.relevant])),
         "tasks": prompts.tasks.pairs(patterns.relevant),
         "train_length": prompts.context_length,
         "test_length": test.context_length,
@@ -154,7 +156,9 @@ def _mamba(training: Training, test: Prompts, epsilon: float, model: Literal["ma
         model=model,
         layers=training.model.options.get("layers", 1),
         outlier=patterns.outlier,
-        outlier_norm=patterns.outlier_norm,
+        outlier_norm=float(np.median(patterns.norms[-patterns.outlier :]))
+        if patterns.outlier
+        else patterns.outlier_norm,
         train_outlier_fraction=_fraction(prompts),
         test_outlier_fraction=_fraction(test),
         train_outlier_scale=prompts.outliers.scale,
@@ -162,7 +166,7 @@ def _mamba(training: Training, test: Prompts, epsilon: float, model: Literal["ma
         mixture_sums=sums,
         outside_norm=max((mixture.outside_norm for mixture in test.outliers.mixtures), default=0.0),
         exact_count=test.outliers.count is not None,
-        departures=(*_departures(training), *_outlier_departures(prompts, test)),
+        departures=(*_departures(training), *_prompt_departures(prompts, test), *_outlier_departures(prompts, test)),
     )
 
 
@@ -170,6 +174,12 @@ def _fraction(prompts: Prompts) -> float:
     """Return p_a or α; a count of outliers as its share of the examples."""
     count = prompts.outliers.count
     return prompts.outliers.fraction if count is None else count / prompts.context_length
+
+
+def _relevant_fraction(prompts: Prompts) -> float:
+    """Return T's α; a count of examples with the task's patterns as its share."""
+    count = prompts.relevant_count
+    return prompts.relevant_fraction if count is None else count / prompts.context_length
 
 
 def _transformer(training: Training, test: Prompts, epsilon: float) -> TransformerSetting:
@@ -180,15 +190,15 @@ def _transformer(training: Training, test: Prompts, epsilon: float) -> Transform
     return TransformerSetting(
         **_shared(training, test, epsilon),
         label_dimension=prompts.label_width,
-        relevant_fraction=prompts.relevant_fraction,
-        test_relevant_fraction=test.relevant_fraction,
+        relevant_fraction=_relevant_fraction(prompts),
+        test_relevant_fraction=_relevant_fraction(test),
         mixture_sums=tuple(round(sum(weights), 10) for weights in test.relevant_mixtures),
         smallest_weight=min((weight for weights in test.relevant_mixtures for weight in weights), default=0.0),
         neurons=options["neurons"],
         attention_size=min(width if size is None else size for size in sizes),
         signal=min(prompts.signal[0], 1.0),
         noise=prompts.noise,
-        departures=(*_departures(training), *more),
+        departures=(*_departures(training), *_prompt_departures(prompts, test), *more),
     )
 
 
@@ -203,8 +213,30 @@ def _departures(training: Training) -> list[str]:
         "training that stops early": recipe.stop is not None or recipe.callback is not None,
         "training prompts that change": bool(recipe.switches),
         f"frozen {', '.join(recipe.frozen)}": bool(recipe.frozen),
-        "patterns that are not orthogonal": patterns.coherence != 0,
-        "ν with another norm than µ": patterns.irrelevant_norm != patterns.relevant_norm,
+        "patterns that are not orthogonal": not _orthogonal(patterns),
+        "ν with another norm than µ": not np.allclose(patterns.norms[: -patterns.outlier or None], patterns.norms[0]),
+    }
+    return [words for words, here in found.items() if here]
+
+
+def _orthogonal(patterns: Patterns) -> bool:
+    """Whether patterns are orthogonal, up to rounding."""
+    if patterns.vectors is None:
+        return patterns.coherence == 0
+    cosines = patterns.gram / np.outer(patterns.norms, patterns.norms)
+    return np.allclose(cosines, np.eye(patterns.count))
+
+
+def _prompt_departures(prompts: Prompts, test: Prompts) -> list[str]:
+    """Return, in words, where prompts depart from those of all papers."""
+    both = (prompts, test)
+    found = {
+        "clean examples with wrong labels": any(p.label_noise for p in both),
+        "outliers in the query": any(p.outliers.query for p in both),
+        "an exact number of examples with the task's patterns": any(
+            p.relevant_count is not None and p.has_others for p in both
+        ),
+        "test patterns that are not those of the training": test.patterns != prompts.patterns,
     }
     return [words for words, here in found.items() if here]
 
@@ -217,7 +249,7 @@ def _outlier_departures(prompts: Prompts, test: Prompts) -> list[str]:
         "training outliers without random labels": outliers.present and outliers.labels != "random",
         "training outliers in chosen places": outliers.present and outliers.placement != "random",
         "training outliers that are mixtures": outliers.present and bool(outliers.mixtures),
-        "examples with patterns outside the task": any(p.relevant_fraction < 1 for p in both),
+        "examples with patterns outside the task": any(p.has_others for p in both),
         "tokens with S's signal or noise": any(p.signal != (1.0, 1.0) or p.noise > 0 for p in both),
         "labels that are vectors": any(p.label_dimension is not None for p in both),
         "test patterns that are mixtures": bool(test.relevant_mixtures or test.irrelevant_mixtures),
