@@ -10,6 +10,7 @@ import pytest
 import torch
 
 import iclab
+from iclab.cli.training import Request
 
 Cli = Callable[..., Any]
 SMALL = ("--steps", 5, "--batch-size", 8, "--test-prompts", 20, "--seeds", 2, "--workers", 1)
@@ -133,6 +134,29 @@ def test_saved_weights_can_be_loaded(train: Cli, tmp_path: Path):
     assert run.training.model_dump(mode="json") == found["training"]
     error = run.error(count=20)
     assert list(error.per_seed) == [row["error"] for row in found["measurements"][0]["rows"]]
+
+
+def test_prompts_that_no_paper_has(train: Cli):
+    words = (*SMALL, "--model", "linear")
+    noisy = train(*words, "--test-label-noise", 1.0)
+    assert noisy["measurements"][0]["error"] > 0.9  # every label is turned
+    assert train(*words, "--test-outlier-query", 0.5, "--test-relevant-count", 4)["measurements"]
+    words = (*SMALL, "--model", "mamba", "--steps", 30, "--probe", "attention")
+    old, new = (train(*words, "--test-pattern-draw", draw) for draw in (0, 1))
+    assert old["measurements"][0]["rows"][0]["same"] > 2 * new["measurements"][0]["rows"][0]["same"]
+    assert old["cells"] == new["cells"]
+
+
+def test_vectors_of_a_test_replace_norms_and_a_draw_replaces_vectors():
+    rows = [[1.0, 0.0, 0.0], [0.0, 1.0, 0.0], [0.0, 1.0, 2.0]]
+    data = {"model": "linear", "prompts": {"patterns": {"relevant": 2, "irrelevant": 1, "outlier": 0}}}
+    normed = {"prompts.patterns.dimension": 3, "prompts.patterns.relevant_norm": 2.0}
+    one = Request.read(data, normed | {"test.own.patterns.vectors": rows})
+    assert one.test["own"].patterns.norms[0] == 1.0
+    two = Request.read(data, {"prompts.patterns.vectors": rows, "test.new.patterns": {"draw": 1, "dimension": 3}})
+    assert (two.prompts.patterns.dimension, two.test["new"].patterns.vectors) == (3, None)
+    three = Request.read(data, normed | {"prompts.patterns.coherence": 0.1, "test.mine.patterns.draw": 2})
+    assert (three.test["mine"].patterns.coherence, three.test["mine"].patterns.relevant_norm) == (0.1, 2.0)
 
 
 @pytest.mark.parametrize("model", ["linear", "softmax"])

@@ -77,6 +77,7 @@ examples:
   iclab train --model mamba --set recipe.stop.loss=0.05 --set recipe.snapshots=geometric:20
   iclab train my_training.toml --seeds 16 --json
   iclab train --model mamba --outlier-fraction 0.6 --probe gates --set recipe.clip=1.0
+  iclab train --model mamba --outlier-fraction 0.6 --test-label-noise 0.2 --test-pattern-draw 1
   iclab train --model softmax-mlp --tasks ring:1 --label-dimension 30 --steps 600 --set pruning.rate=0.3
   iclab train --model classical --set model.options.learner=3-nn --steps 0 --relevant-fraction 0.8
 

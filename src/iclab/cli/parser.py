@@ -17,14 +17,18 @@ PROMPT_FLAGS = {
     "irrelevant": ("patterns.irrelevant", "M2, the number of irrelevant patterns"),
     "label-dimension": ("label_dimension", "d_Y: labels are vectors ±q of this length (default: the numbers ±1)"),
     "outlier-pattern-count": ("patterns.outlier", "V, the number of outlier patterns"),
+    "pattern-draw": ("patterns.draw", "another number for other patterns of the same kind, in new random directions"),
     "tasks": ("tasks", "all, ring:U, unseen:ring:U, or pairs such as 0-1,1-2,2-0"),
     "context-length": ("context_length", "l, the number of examples in a prompt"),
     "relevant-fraction": ("relevant_fraction", "T's α: the fraction of examples with one of the task's two patterns"),
+    "relevant-count": ("relevant_count", "exact number of such examples, instead of a fraction"),
+    "label-noise": ("label_noise", "probability that a clean example shows the opposite of its true label"),
     "irrelevant-scale": ("irrelevant_scale", "K, with κ ~ U(−K, K)"),
     "signal": ("signal", "S's λ, uniform between two numbers: '[0.3,1.0]'"),
     "noise": ("noise", "S's τ, the radius of the ball that noise is drawn from"),
     "outlier-fraction": ("outliers.fraction", "probability that an example is an outlier"),
     "outlier-count": ("outliers.count", "exact number of outliers, instead of a probability"),
+    "outlier-query": ("outliers.query", "probability that the query carries an outlier pattern too"),
     "outlier-scale": ("outliers.scale", "κ_a, the strength of outliers"),
     "outlier-labels": ("outliers.labels", "random, flip, target, or package.module:function"),
     "placement": ("outliers.placement", "random, farthest, closest, or package.module:function"),
@@ -173,7 +177,7 @@ def _add_description(command: argparse.ArgumentParser, models: str) -> None:
     for flag, (_, text) in (PROMPT_FLAGS | RECIPE_FLAGS).items():
         command.add_argument(f"--{flag}", metavar="X", help=text)
     for flag, (key, text) in PROMPT_FLAGS.items():
-        if not key.startswith(("patterns.", "label_")):  # tests share those with the training
+        if key not in ("patterns.dimension", "label_dimension"):  # tests share those with the training
             command.add_argument(f"--test-{flag}", metavar="X", help=f"in tests: {text}")
     command.add_argument("--set", metavar="KEY=VALUE", action="append", default=[], help="any key of the TOML file")
 

@@ -20,6 +20,7 @@ from iclab.lab import MeasurementCell, Store, TrainingCell, run
 from iclab.models import Model
 from iclab.probes import Proportion, Pruning, Row
 from iclab.prompts import Prompts
+from iclab.prompts.patterns import GENERATED
 
 
 class Request(Config):
@@ -58,7 +59,7 @@ class Request(Config):
         request = cls(**merged)
         for name, prompts in {"prompts": request.prompts, **request.test}.items():
             given = prompts.outliers.model_fields_set
-            if given and not given & {"fraction", "count"}:
+            if given and not given & {"fraction", "count", "query"}:
                 warnings.warn(f"{name}: outliers are described, but neither fraction nor count is given", stacklevel=2)
         return request
 
@@ -149,6 +150,17 @@ def _summary(rows: list[Row], prompts: int) -> dict[str, Any]:
     }
 
 
+INSTEAD: dict[str, tuple[str, ...]] = {
+    "count": ("fraction",),
+    "fraction": ("count",),
+    "relevant_count": ("relevant_fraction",),
+    "relevant_fraction": ("relevant_count",),
+    "vectors": GENERATED,
+    **dict.fromkeys(GENERATED, ("vectors",)),
+}
+"""Keys that exclude each other: if a test gives one, these of its training do not hold."""
+
+
 def _read_toml(path: Path) -> dict[str, Any]:
     try:
         return tomllib.loads(path.read_text("utf-8"))
@@ -171,13 +183,9 @@ def _put(tree: dict[str, Any], path: list[str], value: Any) -> None:
 
 
 def _overlay(base: Any, change: Any) -> Any:
-    """Return the training prompts with the changes of a test; a count of outliers replaces a fraction or vice versa."""
+    """Return the training prompts with the changes of a test; a count replaces a fraction or vice versa."""
     if not isinstance(base, dict) or not isinstance(change, dict):
         return change
-    out = dict(base)
-    for key, value in change.items():
-        if key in ("count", "fraction"):
-            out.pop("count", None)
-            out.pop("fraction", None)
-        out[key] = _overlay(base.get(key), value)
-    return out
+    replaced = {name for key in change for name in INSTEAD.get(key, ())}
+    out = {key: value for key, value in base.items() if key not in replaced}
+    return out | {key: _overlay(base.get(key), value) for key, value in change.items()}
