@@ -103,8 +103,8 @@ def weights(store: Path) -> dict[tuple[str, str], bytes]:
     return out
 
 
-def wait_until(condition: Callable[[], object], seconds: float = 60.0) -> None:
+def wait_until(condition: Callable[[], object], seconds: float = 60.0, pause: float = 0.05) -> None:
     end = time.monotonic() + seconds
     while not condition():
         assert time.monotonic() < end, "waited in vain"
-        time.sleep(0.05)  # `condition` may list all processes
+        time.sleep(pause)  # by default long enough for a `condition` that lists all processes

@@ -232,7 +232,7 @@ def test_a_request_that_is_refused_leaves_no_record(alone, user_module, tmp_path
         assert records_of([Edition(experiment, settings)]) == []  # the report finds those by itself
     user_module("broken", "import torch\nclass Net(torch.nn.Module):\n    def __init__(self, width): raise ValueError")
     refused = Edition(experiment, usual.replace(models=("broken:Net",), step_sizes={"broken:Net": 1.0}))
-    with pytest.raises(InputError, match="model = Net: cannot be built"):
+    with pytest.raises(InputError, match="model = Net, seed 0: cannot be built"):
         compute([refused], store, workers=1, quiet=True)
     assert not store.path.exists()
     compute_cells([], store, quiet=True, records=[{"experiment": "M-fig2"}])
