@@ -81,7 +81,9 @@ class Config(BaseModel):
             if name not in fields:
                 raise InputError(unknown_key(name, fields))
         values = {name: getattr(self, name) for name in fields}  # without cached properties
-        return type(self)(**values | changes)
+        copy = type(self)(**values | changes)
+        copy.model_fields_set.intersection_update(self.model_fields_set | changes.keys())  # what was given, not all
+        return copy
 
     def digest(self, **versions: int) -> str:
         """Return a hash of every field, defaults included and in sorted order, and of the given code versions."""

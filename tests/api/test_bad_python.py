@@ -283,8 +283,11 @@ PYTHONS: dict[str, tuple[Ask, str]] = {
     ),
     "path without its start": (compare(over={"fraction": [0.5]}), "fraction: unknown key; did you mean"),
     "one value to vary": (compare(over={"outliers.fraction": 0.5}), "over.outliers.fraction = 0.5: must be a list"),
-    "no values to vary": (compare(over={"outliers.fraction": []}), "must be one or more different values"),
-    "a value twice": (compare(over={"outliers.fraction": [0.5, 0.5]}), "must be one or more different values"),
+    "no values to vary": (compare(over={"outliers.fraction": []}), "one or more values of different names"),
+    "a value twice": (
+        compare(over={"outliers.fraction": [0.5, 0.5]}),
+        "one or more values of different names",
+    ),
     "a value out of range": (compare(over={"outliers.fraction": [2.0]}), "fraction = 2.0: input should be less than"),
     "steps after the last": (compare(over={"step": [5]}), "snapshots or switches = 5: must be at most steps = 4"),
     "a list to vary": (compare(over=["fraction"]), "over = ['fraction']: must be lists of values by key"),

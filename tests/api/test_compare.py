@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import html
 import importlib
+import json
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -13,6 +14,7 @@ import vl_convert
 from api_helpers import BRIEF, CLEAN, SMALL, Net
 
 import iclab
+from iclab.api.grids import Setting, grid
 from iclab.engines import Training
 from iclab.lab import Store, TrainingCell
 from iclab.lab.executors import jobs
@@ -98,9 +100,35 @@ def test_a_grid_of_prompts_recipes_and_steps():
     assert grid.rows[1]["tasks"] == "[(0, 1)]"
 
 
-def test_patterns_change_in_training_and_test_together():
-    over = {"train.patterns.dimension": [8, 12]}
-    assert len(iclab.compare(["linear"], SMALL, over=over, recipes=BRIEF, seeds=1, count=5).rows) == 2
+@pytest.mark.parametrize("key", ["patterns.dimension", "patterns"])
+def test_patterns_change_in_training_and_test_together(key: str):
+    values = [8, 12] if key != "patterns" else [SMALL.patterns.replace(dimension=d) for d in (8, 12)]
+    start = Setting(SMALL, CLEAN, BRIEF)
+    for point in grid({f"train.{key}": values}):
+        found = start.at_point(point)
+        assert found.train.patterns == found.test.patterns
+        assert found.train.patterns.dimension in (8, 12)
+
+
+def test_a_key_replaces_those_that_it_excludes():
+    prompts = SMALL.replace(relevant_fraction=0.5)
+    found = Setting(prompts, prompts, BRIEF).at_point({"relevant_count": 2, "outliers.count": 1})
+    assert (found.test.relevant_count, found.test.relevant_fraction) == (2, 1.0)
+    assert (found.test.outliers.count, found.test.outliers.fraction) == (1, 0.0)
+
+
+def test_a_recipe_that_names_no_step_size_takes_the_models_own(tmp_path: Path):
+    def trained_with(recipe: iclab.Recipe, over: dict[str, list[Any]], name: str) -> set[float]:
+        store = tmp_path / name
+        iclab.compare(["linear"], SMALL, over=over, recipes=recipe, seeds=1, count=5, workers=1, store=store)
+        cells = [json.loads(file.read_text())["cell"] for file in store.glob("training/*/entry.json")]
+        return {cell["training"]["recipe"]["step_size"] for cell in cells}
+
+    plain = iclab.Recipe(steps=2, batch_size=4)
+    assert trained_with(plain, {}, "plain") == {0.05}
+    assert trained_with(plain.replace(batch_size=5), {}, "changed") == {0.05}
+    assert trained_with(plain.replace(step_size=0.2), {}, "named") == {0.2}
+    assert trained_with(plain, {"recipe.optimizer": ["sgd", "adam"]}, "two") == {0.05, 1.0}
 
 
 def test_without_a_grid_models_stand_side_by_side():
@@ -166,6 +194,7 @@ def test_an_experiment_of_ones_own_is_run_as_a_class_and_remembered(
     user_module("mine_to_run", OWN)
     path = "mine_to_run:Own"
     by_path = iclab.run(path, store=tmp_path / "store", workers=1)
+    assert iclab.run("own", store=tmp_path / "store", workers=1).rows == by_path.rows  # the store knows its id
     by_class = iclab.run(importlib.import_module("mine_to_run").Own, store=tmp_path / "store", workers=1)
     assert by_path.rows == by_class.rows
     assert by_path.claims[0]["id"] == "own.small"

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from iclab.config import InputError
 from iclab.engines import Recipe, Stop, Training, check, train, weights
-from iclab.engines.losses import LOSSES, loss_function
+from iclab.engines.losses import LOSSES
 from iclab.prompts import Patterns, Prompts
 
 PROMPTS = Prompts(patterns=Patterns(dimension=12, relevant=4, irrelevant=3, outlier=2), outliers={"fraction": 0.3})
@@ -112,16 +112,14 @@ def test_a_users_loss_is_tried_before_any_work(loss, words):
         check(training(Recipe(steps=5, loss=loss)))
 
 
-def test_a_users_loss_of_label_vectors_sees_vectors():
-    seen = []
-
-    def loss(output, target):
-        seen.append(output.shape)
-        return (output - target).square().sum(-1)
-
-    function = loss_function(Recipe(loss=loss).loss, 30)
-    assert function(torch.zeros(4, 5, 30), torch.ones(4, 5, 30)).tolist() == [[30.0] * 5] * 4
-    assert {len(shape) for shape in seen} == {3}
+def test_a_users_loss_sees_one_output_per_prompt_also_if_labels_are_vectors():
+    model = {"name": "softmax-mlp", "options": {"neurons": 6}}
+    prompts = Prompts(patterns=Patterns(outlier=0), label_dimension=4)
+    recipe = Recipe(steps=2, batch_size=5, loss=users_hinge)
+    own = Training(model=model, prompts=prompts, recipe=recipe)
+    check(own)
+    found = [train(own.replace(recipe=recipe.replace(loss=loss)), (0,)).losses for loss in (users_hinge, "hinge")]
+    np.testing.assert_allclose(*found, atol=1e-6)
 
 
 # Early stopping
@@ -148,6 +146,11 @@ def test_early_stopping_is_its_definition(losses, loss, patience, window):
         return
     rule, found = Stop(loss=loss, patience=patience, window=window), np.array(losses, dtype=float)
     assert rule.reached(found) == stops_by_hand(found, loss, patience, window)
+
+
+@pytest.mark.parametrize("level", [0.1, np.log(2)])
+def test_rounding_is_no_smaller_loss(level):
+    assert Stop(patience=50, window=20).reached([level] * 200) == 70
 
 
 @pytest.mark.parametrize("engine", ENGINES)
@@ -199,7 +202,7 @@ def raising_at_3(done):
 @pytest.mark.parametrize(
     ("callback", "words"),
     [
-        (raising_at_3, "raised ZeroDivisionError: division by zero after step 3"),
+        (raising_at_3, "step 3: raised ZeroDivisionError: division by zero (test_recipes.py, line"),
         (lambda done: 7.5, "must return nothing, or a list of seeds to stop; returned 7.5"),
         (lambda done: [9], "returned seed 9, which does not train; those that do: 0, 1"),
     ],

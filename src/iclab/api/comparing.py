@@ -93,7 +93,8 @@ def _conditions(
         kept = recipe.replace(snapshots=(*recipe.snapshots, *steps)) if steps else recipe
         for point in points:
             setting = start._replace(recipe=kept).at_point(point)
-            training = training_of(model, setting.train, setting.recipe, engine=how.engine, dtype=how.dtype)
+            recipe_here = _with_step_size(model, setting.recipe)
+            training = training_of(model, setting.train, recipe_here, engine=how.engine, dtype=how.dtype)
             warn_beyond_theory(training)
             columns = {"model": name} | {key: told(value) for key, value in point.items()}
             measured: dict[str, Any] = {"probe": how.probe, "prompts": setting.test, "count": how.test_prompts}
@@ -119,11 +120,15 @@ def _entries(models: Any, recipes: Any) -> dict[str, tuple[Model, Recipe]]:
         if len(pair) != 2:
             raise InputError(f"models.{name} = {shown(entry)}: must be a model, or a model and its recipe")
         model, recipe = model_of(pair[0]), recipe_of(pair[1] or own.get(name, shared), f"recipes.{name}")
-        suits = model.architecture.step_size
-        if "step_size" not in recipe.model_fields_set and recipe.optimizer == "sgd" and suits is not None:
-            recipe = recipe.replace(step_size=suits)
         found[str(name)] = (model, recipe)
     return found
+
+
+def _with_step_size(model: Model, recipe: Recipe) -> Recipe:
+    """Return a recipe for SGD that names no step size with the one that suits the model."""
+    suits = model.architecture.step_size
+    named = "step_size" in recipe.model_fields_set
+    return recipe if named or recipe.optimizer != "sgd" or suits is None else recipe.replace(step_size=suits)
 
 
 def _named(models: Any) -> dict[str, Any]:

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 
 from iclab.config import Config, InputError, shown, unknown_key
 from iclab.engines import Recipe
-from iclab.prompts import Outliers, Patterns, Prompts
+from iclab.prompts import INSTEAD, Outliers, Patterns, Prompts
 
 STEP = "step"
 """The key that varies how many steps were trained when a model is measured."""
@@ -34,7 +34,7 @@ class Setting(NamedTuple):
                 found = found._replace(recipe=_put(found.recipe, rest, value))
             elif room == "train":
                 found = found._replace(train=_put(found.train, rest, value))
-                if rest.startswith("patterns."):  # a model knows no other patterns
+                if rest.partition(".")[0] == "patterns":  # tests have the patterns of the training
                     found = found._replace(test=_put(found.test, rest, value))
             else:
                 found = found._replace(test=_put(found.test, key, value))
@@ -53,9 +53,9 @@ def grid(over: Mapping[str, Iterable[Any]] | None) -> list[dict[str, Any]]:
         if isinstance(values, (str, Mapping)) or not isinstance(values, Iterable):
             raise InputError(f"over.{key} = {shown(values)}: must be a list of values")
         listed[key] = values.tolist() if hasattr(values, "tolist") else list(values)
-        different = {repr(value) for value in listed[key]}
+        different = {told(value) for value in listed[key]}
         if not listed[key] or len(different) < len(listed[key]):
-            raise InputError(f"over.{key} = {shown(listed[key])}: must be one or more different values")
+            raise InputError(f"over.{key} = {shown(listed[key])}: must be one or more values of different names")
     return [dict(zip(listed, values, strict=True)) for values in product(*listed.values())]
 
 
@@ -79,8 +79,9 @@ def _put(config: Any, path: str, value: Any) -> Any:
     name, _, rest = path.partition(".")
     if rest:
         return config.replace(**{name: _put(getattr(config, name), rest, value)})
-    others: dict[str, Any] = {"fraction": {"count": None}, "count": {"fraction": 0.0}}  # one replaces the other
-    return config.replace(**{name: value, **(others.get(name, {}) if isinstance(config, Outliers) else {})})
+    fields = type(config).model_fields
+    others = {other: fields[other].get_default() for other in INSTEAD.get(name, ()) if other in fields}
+    return config.replace(**others | {name: value})
 
 
 def told(value: Any) -> Any:

@@ -44,7 +44,8 @@ def run(
     """Run an experiment, as ``iclab run`` does, and return its rows, claims, table and chart.
 
     Args:
-        experiment: the id of an experiment; or your own, as a class or as ``package.module:Class``.
+        experiment: the id of an experiment; or your own, as a class, as ``package.module:Class``, or by its id if the
+            store knows it or ``$ICLAB_EXPERIMENTS`` names its folder.
         quick: the quick edition: 8 seeds and fewer points.
         store: a folder that keeps finished cells, such as the command line's ``results/store``: what is there is not
             computed again. By default nothing is kept.
@@ -63,8 +64,8 @@ def run(
         experiment = catalog.checked(experiment)
     if not isinstance(experiment, (str, Experiment)):
         raise InputError(f"experiment = {shown(experiment)}: must be an id, such as 'M-fig2', or an Experiment")
-    found = catalog.find(experiment) if isinstance(experiment, str) else experiment
-    base = found.settings().quick() if quick else found.settings()
-    edition = Edition(found, base.changed(settings))  # changes override the quick edition
     with opened(store) as place:
+        found = catalog.find(experiment, records=place.records()) if isinstance(experiment, str) else experiment
+        base = found.settings().quick() if quick else found.settings()
+        edition = Edition(found, base.changed(settings))  # changes override the quick edition
         return records.compute([edition], place, **how_to_run(workers, progress, on_progress))[0]

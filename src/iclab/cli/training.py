@@ -19,8 +19,7 @@ from iclab.engines import EngineName, Recipe, Trained, Training, warn_beyond_the
 from iclab.lab import MeasurementCell, Store, TrainingCell, run
 from iclab.models import Model
 from iclab.probes import Proportion, Pruning, Row
-from iclab.prompts import Prompts
-from iclab.prompts.patterns import GENERATED
+from iclab.prompts import INSTEAD, Prompts
 
 
 class Request(Config):
@@ -148,17 +147,6 @@ def _summary(rows: list[Row], prompts: int) -> dict[str, Any]:
         "prompt_interval": [error.prompt_interval.low, error.prompt_interval.high],
         "diverged": error.diverged,
     }
-
-
-INSTEAD: dict[str, tuple[str, ...]] = {
-    "count": ("fraction",),
-    "fraction": ("count",),
-    "relevant_count": ("relevant_fraction",),
-    "relevant_fraction": ("relevant_count",),
-    "vectors": GENERATED,
-    **dict.fromkeys(GENERATED, ("vectors",)),
-}
-"""Keys that exclude each other: if a test gives one, these of its training do not hold."""
 
 
 def _read_toml(path: Path) -> dict[str, Any]:

@@ -1,14 +1,14 @@
 """The losses that a recipe may name, and a user's own.
 
-With the margin z·F of a prompt, each is averaged over the numbers of a label:
+With the output F of a prompt and its target z:
 
     hinge      max(0, 1 − z·F)        M (4)
     linear     1 − z·F                what the proofs differentiate, M (93)
     squared    (F − z)² / 2           as in M E.8, (202)
     logistic   log(1 + exp(−z·F))
 
-A user's loss is a function of the outputs and targets of all prompts, tensors of shape (seeds, batch), or (seeds,
-batch, label numbers) if labels are vectors. It returns one loss per prompt, (seeds, batch). Prompts must not mix.
+A user's loss is a function of the outputs and targets of all prompts, two tensors (seeds, batch). It returns one
+loss per prompt, of the same shape. Prompts must not mix.
 """
 
 from __future__ import annotations
@@ -19,10 +19,10 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 
-from iclab.config import Code, InputError
+from iclab.config import Code, InputError, what_was_raised
 
 Loss = Callable[[Tensor, Tensor], Tensor]
-"""Takes outputs F and targets z, both (seeds, batch, label numbers); returns losses (seeds, batch)."""
+"""Takes outputs F and targets z, both (seeds, batch, 1); returns losses (seeds, batch)."""
 
 
 def hinge(output: Tensor, target: Tensor) -> Tensor:
@@ -49,13 +49,13 @@ LOSSES: dict[str, Loss] = {"hinge": hinge, "linear": linear, "squared": squared,
 """The losses by name."""
 
 
-def loss_function(loss: str | Code, label_width: int) -> Loss:
+def loss_function(loss: str | Code) -> Loss:
     """Return the loss of a recipe; a user's function is tried first, and refused if it gives no loss per prompt."""
     if isinstance(loss, str):
         return LOSSES[loss]
     function = _users(loss)
-    output = torch.zeros(2, 3, label_width, requires_grad=True)
-    found = function(output, torch.ones(2, 3, label_width))
+    output = torch.zeros(2, 3, 1, requires_grad=True)
+    found = function(output, torch.ones(2, 3, 1))
     if not found.requires_grad:
         raise InputError(f"recipe.loss = {loss.path}: must depend on the output through torch, or nothing is learnt")
     return function
@@ -65,13 +65,10 @@ def _users(code: Code) -> Loss:
     own = code.load()
 
     def function(output: Tensor, target: Tensor) -> Tensor:
-        if output.shape[-1] == 1:
-            output, target = output[..., 0], target[..., 0]
         try:
-            found = own(output, target)
+            found = own(output[..., 0], target[..., 0])
         except Exception as error:  # a user's function may raise anything
-            reason = f"{type(error).__name__}: {error}".splitlines()[0]
-            raise InputError(f"recipe.loss = {code.path}: raised {reason}") from error
+            raise InputError(f"recipe.loss = {code.path}: {what_was_raised(error)}") from error
         if not isinstance(found, Tensor) or found.shape != output.shape[:2]:
             shape = tuple(found.shape) if isinstance(found, Tensor) else type(found).__name__
             raise InputError(

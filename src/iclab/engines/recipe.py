@@ -89,7 +89,8 @@ class Recipe(Config):
     callback: Annotated[Code | None, Field(exclude_if=_none)] = None
     """Your function, called with a `StepDone` after every step; it may return seeds to stop.
 
-    It runs where the seeds train, which may be another process, and not for seeds that a store has."""
+    It runs where the seeds train, which may be another process, and not for seeds that a store has. Seeds train in
+    their usual groups, mostly of eight, because a callback may stop one because of another."""
     switches: tuple[Switch, ...] = ()
     """Later prompt distributions; the first is that of the training."""
     snapshots: tuple[Annotated[int, Field(ge=0)], ...] = ()

@@ -65,7 +65,7 @@ def _train(training: Training, seeds: tuple[int, ...], advance: Advance, notify:
     parameters = ensemble.parameters() or [torch.zeros(1)]  # an optimiser needs something, even for 0 steps
     optimizer = OPTIMIZERS[recipe.optimizer](parameters, lr=recipe.step_size, **recipe.optimizer_options)
     loss_of, watch = (
-        loss_function(recipe.loss, training.prompts.label_width),
+        loss_function(recipe.loss),
         Watch(seeds, recipe.stop, recipe.callback),
     )
     losses = np.full((recipe.steps, len(seeds)), np.nan)
@@ -200,7 +200,7 @@ def stacking_obstacle(training: Training) -> str:
     with one_thread():
         obstacle = rehearse_training(training).obstacle
     _check_compact(training, obstacle)
-    loss_function(training.recipe.loss, training.prompts.label_width)
+    loss_function(training.recipe.loss)
     return obstacle
 
 

@@ -5,7 +5,9 @@ A seed that has stopped keeps its weights: they are its weights after every late
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+import math
+from collections import deque
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Annotated
 
@@ -14,7 +16,7 @@ from numpy.typing import NDArray
 from pydantic import Field, model_validator
 from torch import Tensor
 
-from iclab.config import Code, Config, InputError
+from iclab.config import Code, Config, InputError, what_was_raised
 
 
 class Stop(Config):
@@ -23,7 +25,7 @@ class Stop(Config):
     Every step draws fresh prompts, so the training loss is also a test loss.
 
     Example:
-        >>> Stop(loss=0.1, window=2).reached(np.array([1.0, 0.5, 0.2, 0.1, 0.0]))
+        >>> Stop(loss=0.1, window=2).reached([1.0, 0.5, 0.2, 0.1, 0.0])
         5
     """
 
@@ -40,22 +42,29 @@ class Stop(Config):
             raise ValueError("stop: needs loss, the level to reach, or patience, the steps to wait for a smaller loss")
         return self
 
-    def reached(self, losses: NDArray[np.floating]) -> int | None:
+    def reached(self, losses: Iterable[float]) -> int | None:
         """Return how many steps were taken when the rule stops a seed with these losses; None if it goes on."""
-        usable = np.asarray(losses, dtype=np.float64)
-        if len(usable) < self.window:
-            return None
-        sums = np.cumsum(np.concatenate([[0.0], usable]))
-        means = (sums[self.window :] - sums[: -self.window]) / self.window  # of steps i … i + window − 1
-        ends = []
-        if self.loss is not None and (low := np.flatnonzero(means <= self.loss)).size:
-            ends.append(int(low[0]))
-        if self.patience is not None:
-            best = np.minimum.accumulate(means)
-            since = np.arange(len(means)) - np.searchsorted(-best, -best, side="left")  # steps since the best
-            if (late := np.flatnonzero(since >= self.patience)).size:
-                ends.append(int(late[0]))
-        return min(ends) + self.window if ends else None
+        counting = Countdown(self)
+        return next((step for step, loss in enumerate(losses, 1) if counting.ends_with(loss)), None)
+
+
+class Countdown:
+    """Follows the losses of one seed."""
+
+    def __init__(self, rule: Stop) -> None:
+        self._rule, self._recent = rule, deque[float](maxlen=rule.window)
+        self._best, self._waited = math.inf, 0
+
+    def ends_with(self, loss: float) -> bool:
+        """Take the loss of one more step; return whether the seed stops after it."""
+        self._recent.append(float(loss))
+        if len(self._recent) < self._rule.window:
+            return False
+        mean = math.fsum(self._recent) / self._rule.window  # rounded once, so that equal losses have equal means
+        self._waited = 0 if mean < self._best else self._waited + 1
+        self._best = min(self._best, mean)
+        reached = self._rule.loss is not None and mean <= self._rule.loss
+        return reached or (self._rule.patience is not None and self._waited >= self._rule.patience)
 
 
 @dataclass(frozen=True)
@@ -65,27 +74,25 @@ class StepDone:
     step: int
     """How many steps were taken."""
     seeds: tuple[int, ...]
-    """The seeds that still train."""
+    """The seeds that still train: those of one group, mostly of eight, even if you asked for fewer."""
     losses: NDArray[np.float64]
     """(seeds,) the loss of each on the batch of this step."""
     weights: Callable[[], dict[str, Tensor]]
     """Returns a copy of the weights after the step, (seeds, …) by name."""
 
 
-@dataclass(frozen=True)
 class Watch:
     """Decides after every step which seeds stop."""
 
-    seeds: tuple[int, ...]
-    stop: Stop | None
-    callback: Code | None
+    def __init__(self, seeds: tuple[int, ...], stop: Stop | None, callback: Code | None) -> None:
+        self.seeds, self.callback = seeds, callback
+        self._countdowns = [Countdown(stop) for _ in seeds] if stop else []
 
     def ended(
         self, step: int, rows: Sequence[int], losses: NDArray[np.float64], weights: Callable[[], dict[str, Tensor]]
     ) -> list[int]:
         """Return those of ``rows`` that stop after iteration ``step``, given the losses (steps, seeds) so far."""
-        rule = self.stop
-        ended = [row for row in rows if rule and rule.reached(losses[: step + 1, row]) is not None]
+        ended = [row for row in rows if self._countdowns and self._countdowns[row].ends_with(losses[step, row])]
         if self.callback is None:
             return ended
         seeds = tuple(self.seeds[row] for row in rows)
@@ -98,8 +105,7 @@ class Watch:
         try:
             wanted = self.callback.load()(done)
         except Exception as error:  # a user's function may raise anything
-            reason = f"{type(error).__name__}: {error}".splitlines()[0]
-            raise InputError(f"{where}: raised {reason} after step {done.step}") from error
+            raise InputError(f"{where}, step {done.step}: {what_was_raised(error)}") from error
         try:
             stopping = set() if wanted is None else {int(seed) for seed in wanted}
         except (TypeError, ValueError):

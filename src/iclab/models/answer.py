@@ -36,7 +36,7 @@ def combine(answers: Sequence[Answer], how: Callable[[list[Tensor]], Tensor]) ->
     return Answer(**parts)
 
 
-def as_answer(returned: Answer | Tensor, batch: int, length: int, label_width: int = 1) -> Answer:
+def as_answer(returned: Answer | Tensor, batch: int, length: int) -> Answer:
     """Turn what a model returned, an `Answer` or just its output, into an `Answer`, and check its shapes."""
     answer = returned if isinstance(returned, Answer) else Answer(returned)
     output = answer.output
@@ -45,13 +45,13 @@ def as_answer(returned: Answer | Tensor, batch: int, length: int, label_width: i
         gate=_by_layer("gate", answer.gate, batch, length),
     )
     if not isinstance(output, torch.Tensor):
-        raise InputError(f"output = {type(output).__name__}: must be a tensor of shape ({batch}, {label_width})")
+        raise InputError(f"output = {type(output).__name__}: must be a tensor of shape ({batch}, 1)")
     if output.dtype not in (torch.float32, torch.float64):
         raise InputError(f"output dtype = {str(output.dtype).removeprefix('torch.')}: must be float32 or float64")
-    if label_width == 1 and output.shape in ((batch,), () if batch == 1 else (batch,)):  # squeezed
+    if output.shape in ((batch,), () if batch == 1 else (batch,)):  # squeezed
         return answer._replace(output=output.reshape(batch, 1))
-    if output.shape != (batch, label_width):
-        raise InputError(f"output shape = {tuple(output.shape)}: must be ({batch}, {label_width}), one row per prompt")
+    if output.shape != (batch, 1):
+        raise InputError(f"output shape = {tuple(output.shape)}: must be ({batch}, 1), one row per prompt")
     return answer
 
 

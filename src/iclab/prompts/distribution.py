@@ -36,11 +36,20 @@ from iclab.config import Config
 from iclab.prompts.compact import PromptBatch
 from iclab.prompts.counters import Stream, ball, bernoulli, integers, symmetric, uniform, words
 from iclab.prompts.outliers import Examples, Outliers, exactly
-from iclab.prompts.patterns import Basis, Patterns
+from iclab.prompts.patterns import GENERATED, Basis, Patterns
 from iclab.prompts.tasks import AllPairs, TaskSet
 
 VERSION = 1
 """Part of every cell's hash. Bump it when the same description gives different prompts."""
+INSTEAD: dict[str, tuple[str, ...]] = {
+    "count": ("fraction",),
+    "fraction": ("count",),
+    "relevant_count": ("relevant_fraction",),
+    "relevant_fraction": ("relevant_count",),
+    "vectors": GENERATED,
+    **dict.fromkeys(GENERATED, ("vectors",)),
+}
+"""Fields that exclude each other: whoever changes one means that these no longer hold."""
 
 
 class Prompts(Config):

@@ -28,6 +28,7 @@ from iclab.engines.fused.step_kernels import (
     make_tables,
 )
 from iclab.engines.recipe import Recipe
+from iclab.engines.stopping import Countdown
 from iclab.engines.trained import Advance, Notify, Trained, bases
 from iclab.engines.training import Training
 from iclab.models.gates import initial_gate
@@ -112,6 +113,7 @@ class SeedState:
         self.rules = _rules(training.recipe, dtype)
         self.stopped = False
         """Whether it stopped early."""
+        self.countdown = Countdown(training.recipe.stop) if training.recipe.stop else None
         self._prepare(training.prompts)
 
     @property
@@ -128,10 +130,12 @@ class SeedState:
         """
         if prompts is not self.prompts:
             self._prepare(prompts)
-        stop = self.training.recipe.stop
-        before = [w.copy() for w in self.weights] if stop else []
+        if self.countdown is None:
+            return self._steps(first, last, rates, losses)
+        before = [w.copy() for w in self.weights]
         diverged = self._steps(first, last, rates, losses)
-        end = stop.reached(losses[: last if diverged < 0 else diverged]) if stop else None
+        finite = range(first, last if diverged < 0 else diverged)
+        end = next((step + 1 for step in finite if self.countdown.ends_with(losses[step])), None)
         if end is None:
             return diverged
         self.stopped = True
