@@ -166,7 +166,7 @@ def test_local_code_runs_in_this_process_and_says_so_once(
     said = capsys.readouterr().err.splitlines()
     assert len(said) == 1
     assert "<locals>" in said[0]
-    assert "worker processes cannot import it, so it runs here" in said[0]
+    assert "runs in this process, because others cannot import it" in said[0]
 
 
 def test_local_code_leaves_the_rest_to_the_processes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):

@@ -6,6 +6,7 @@ import os
 import tempfile
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
+from numbers import Integral
 from pathlib import Path
 from typing import Any
 
@@ -29,7 +30,9 @@ def training_of(
 ) -> Training:
     """Return the description of a training."""
     described: dict[str, Any] = {"engine": engine, "dtype": dtype, "device": device, "basis_seed": basis_seed}
-    return Training(model=model, prompts=prompts_of(prompts), recipe=recipe_of(recipe), **described)
+    spec = model_of(model)
+    suited = recipe_of(recipe).suited(spec.architecture.step_size)
+    return Training(model=spec, prompts=prompts_of(prompts), recipe=suited, **described)
 
 
 def model_of(model: Any) -> Model:
@@ -64,8 +67,8 @@ def _kind(name: str, value: Any, kind: Any) -> Any:
 def seeds_of(seeds: int | Iterable[int]) -> tuple[int, ...]:
     """Return the seeds that were asked for, as a number or one by one."""
     allowed = "must be a whole number of at least 1, or a list of different seeds from 0 to 2³² − 1"
-    if isinstance(seeds, int) and not isinstance(seeds, bool):
-        asked: tuple[Any, ...] = tuple(range(seeds))
+    if isinstance(seeds, Integral) and not isinstance(seeds, bool) and seeds < 2**32:
+        asked: tuple[Any, ...] = tuple(range(int(seeds)))
     elif isinstance(seeds, Iterable) and not isinstance(seeds, (str, bytes)):
         asked = tuple(seeds)
     else:

@@ -48,7 +48,7 @@ def compare(
             prompts (``train.tasks``; ``train.patterns.…`` changes tests too) or the recipes (``recipe.batch_size``), or
             ``step``: how many steps of the training to measure after. Several keys make a grid: the first is the x
             axis of the chart, the others are panels.
-        recipes: one for all models, or by name. If it names no step size, SGD takes the one the architecture declares.
+        recipes: one for all models, or by name.
         seeds: how many, or a list, as for `train`; and so are the last six arguments.
         probe: what to measure; ``iclab train --help`` lists the probes.
         column: the column of the probe's rows that is drawn; by default the error.
@@ -93,8 +93,7 @@ def _conditions(
         kept = recipe.replace(snapshots=(*recipe.snapshots, *steps)) if steps else recipe
         for point in points:
             setting = start._replace(recipe=kept).at_point(point)
-            recipe_here = _with_step_size(model, setting.recipe)
-            training = training_of(model, setting.train, recipe_here, engine=how.engine, dtype=how.dtype)
+            training = training_of(model, setting.train, setting.recipe, engine=how.engine, dtype=how.dtype)
             warn_beyond_theory(training)
             columns = {"model": name} | {key: told(value) for key, value in point.items()}
             measured: dict[str, Any] = {"probe": how.probe, "prompts": setting.test, "count": how.test_prompts}
@@ -122,13 +121,6 @@ def _entries(models: Any, recipes: Any) -> dict[str, tuple[Model, Recipe]]:
         model, recipe = model_of(pair[0]), recipe_of(pair[1] or own.get(name, shared), f"recipes.{name}")
         found[str(name)] = (model, recipe)
     return found
-
-
-def _with_step_size(model: Model, recipe: Recipe) -> Recipe:
-    """Return a recipe for SGD that names no step size with the one that suits the model."""
-    suits = model.architecture.step_size
-    named = "step_size" in recipe.model_fields_set
-    return recipe if named or recipe.optimizer != "sgd" or suits is None else recipe.replace(step_size=suits)
 
 
 def _named(models: Any) -> dict[str, Any]:

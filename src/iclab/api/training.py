@@ -40,7 +40,8 @@ def train(
             own ``nn.Module`` class. The class gets ``width`` and ``context_length`` if its constructor accepts them,
             and maps dense prompts (batch, length + 1, width) to outputs (batch,).
         prompts: the distribution of training prompts.
-        recipe: loss, optimiser, steps, batch size.
+        recipe: loss, optimiser, steps, batch size. If it names no step size, SGD takes the one that the model declares
+            (1 if it declares none), and other optimisers take torch's default.
         seeds: how many (0 … seeds − 1), or a list of them. A seed's result is always the same, to the bit. So seeds of
             most models are stacked in fixed groups, mostly of eight, and train together even if you ask for one: a
             smaller stack rounds differently. The fused engine and models that cannot be stacked train just your seeds.

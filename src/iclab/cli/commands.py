@@ -309,7 +309,8 @@ def _print_report(page: Path, content: Content) -> None:
     sources = {"paper": "claims of the papers", "iclab": "questions of iclab's own", "yours": "claims of your own"}
     for source, whose in sources.items():
         counts = content.counted(source)
-        verdicts = ", ".join(f"{count} {verdict}" for verdict, count in sorted(counts.items()))
+        plural = {"holds": "hold", "fails": "fail"}
+        verdicts = ", ".join(f"{n} {v if n == 1 else plural.get(v, v)}" for v, n in sorted(counts.items()))
         if counts or source != "yours":
             print(f"{counts.total()} {whose if counts.total() != 1 else whose.replace('s of', ' of', 1)}: {verdicts}")
     if content.variants:

@@ -37,7 +37,7 @@ PROMPT_FLAGS = {
 RECIPE_FLAGS = {
     "steps": ("steps", "T, the number of iterations"),
     "batch-size": ("batch_size", "B, fresh prompts per iteration"),
-    "step-size": ("step_size", "η"),
+    "step-size": ("step_size", "η (default: the model's own for SGD, torch's for other optimisers)"),
     "optimizer": ("optimizer", "sgd, adam, adamw, …"),
     "loss": ("loss", "hinge, linear, squared, logistic, or package.module:function"),
     "warmup": ("warmup", "steps in which η rises to its full size"),

@@ -52,6 +52,9 @@ class Request(Config):
             merged["model"] = {"name": merged["model"]}
         tests = merged.pop("test", {})
         if isinstance(tests, dict):
+            for key in tests:
+                if key in Prompts.model_fields:
+                    raise InputError(f"test.{key}: a test has a name; write test.NAME.{key}, or a flag --test-…")
             merged["test"] = {name: _overlay(merged.get("prompts", {}), test) for name, test in tests.items()}
         else:
             merged["test"] = tests
@@ -67,7 +70,7 @@ class Request(Config):
         return Training(
             model=self.model,
             prompts=self.prompts,
-            recipe=self.recipe,
+            recipe=self.recipe.suited(self.model.architecture.step_size),
             engine=self.engine,
             dtype=self.dtype,
             basis_seed=self.basis_seed,

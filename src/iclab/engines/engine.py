@@ -45,6 +45,8 @@ def _runner(engine: str) -> Runner:
 
 def check(training: Training, tests: Iterable[Prompts] = ()) -> None:
     """Refuse a model that cannot be trained, or not be tested on these prompts, before any work is done."""
+    if training.device == "cuda" and not torch.cuda.is_available():
+        raise InputError("device = cuda: torch finds no GPU here; use cpu")
     if training.engine == "fused":
         from iclab.engines import fused
 

@@ -71,7 +71,7 @@ class Recipe(Config):
     batch_size: Annotated[int, Field(ge=1)] = 128
     """B, fresh prompts per iteration."""
     step_size: Annotated[float, Field(gt=0, le=1e6)] = 1.0
-    """η."""
+    """η. If a training names none, SGD takes the one that the model declares, and other optimisers torch's default."""
     loss: Annotated[str | Code, BeforeValidator(_loss)] = "hinge"
     """``hinge`` as in M (4), ``linear``, ``squared``, ``logistic``, or your own function: `iclab.engines.losses`."""
     optimizer: Annotated[str, BeforeValidator(_known)] = "sgd"
@@ -150,6 +150,23 @@ class Recipe(Config):
         if self.decay == "cosine":
             return 0.5 * (1.0 + math.cos(math.pi * done))
         return 1.0
+
+    def suited(self, step_size: float | None) -> Recipe:
+        """Return the recipe with a step size of its own, if it names none.
+
+        SGD takes the one that the model declares, ``step_size``, if it does; other optimisers take torch's default.
+
+        Example:
+            >>> Recipe().suited(0.05).step_size, Recipe(step_size=1.0).suited(0.05).step_size
+            (0.05, 1.0)
+            >>> Recipe(optimizer="adam").suited(0.05).step_size
+            0.001
+        """
+        if "step_size" in self.model_fields_set:
+            return self
+        if self.optimizer != "sgd":
+            return self.replace(step_size=inspect.signature(OPTIMIZERS[self.optimizer]).parameters["lr"].default)
+        return self if step_size is None else self.replace(step_size=step_size)
 
     @property
     def kept(self) -> tuple[int, ...]:

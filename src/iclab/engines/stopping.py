@@ -69,7 +69,10 @@ class Countdown:
 
 @dataclass(frozen=True)
 class StepDone:
-    """What a callback sees after a step."""
+    """What a callback sees after a step: ``step``, ``seeds``, ``losses``, and ``weights()``, which must be called.
+
+    It returns nothing, or a list of seeds that stop here.
+    """
 
     step: int
     """How many steps were taken."""

@@ -139,7 +139,9 @@ class Proportion:
         return f"{self.mean:.4f} [{self.interval.low:.4f}, {self.interval.high:.4f}]{lost}"
 
     def __repr__(self) -> str:
-        mean = "none" if self.mean is None else f"{self.mean:.3g}"
+        if self.mean is None:
+            return f"none: all {len(self.per_seed)} seeds diverged"
+        mean = f"{self.mean:.3g}"
         spread = "unknown" if self.spread is None else f"{self.spread:.3g}"
         s, p = self.seed_interval, self.prompt_interval
         return (

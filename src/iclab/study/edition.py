@@ -30,7 +30,8 @@ class Edition:
         """Every measurement of the experiment."""
         with self.experiment.guarded("conditions"):
             found = self.experiment.conditions(self.settings)
-        if self.experiment.own and not (found and all(isinstance(condition, Condition) for condition in found)):
+        listed = isinstance(found, (list, tuple)) and found and all(isinstance(one, Condition) for one in found)
+        if self.experiment.own and not listed:
             raise InputError(f"{self.experiment.id}: its conditions must be a list of one Condition or more")
         check_recipes(self.settings, (condition.cell.training.training for condition in found))
         return found

@@ -56,7 +56,8 @@ def predict(
         ([], 12.0)
     """
     spec = model if isinstance(model, Model) else Model(name=model)
-    training = Training(model=spec, prompts=prompts or Prompts(), recipe=recipe or Recipe())
+    suited = (recipe or Recipe()).suited(spec.architecture.step_size)
+    training = Training(model=spec, prompts=prompts or Prompts(), recipe=suited)
     return Predicted(setting_of(training, test, epsilon))
 
 

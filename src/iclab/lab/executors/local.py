@@ -50,7 +50,8 @@ class LocalExecutor:
         """Compute every cell of the stages."""
         here, elsewhere = stages
         for path in dict.fromkeys(self._stuck(here.plan).values()):
-            listen(Notice(f"{path}: worker processes cannot import it, so it runs here; move it to a module"))
+            why = "because others cannot import it; in a module, it would run on all cores"
+            listen(Notice(f"{path}: runs in this process, {why}"))
         _run_here(here.plan, store, listen, self.workers)
         if elsewhere.plan:
             run_in_processes(elsewhere.plan, store, listen, min(self.workers, len(elsewhere.plan)))

@@ -222,7 +222,8 @@ class OutlierFraction(Experiment[FigureSettings]):
                 line["floor"] = f"{floor(settings, rule, fraction):.4f}"
                 mamba = proportion(rows, **_where("mamba", rule, fraction))
                 if mamba is not None and mamba.mean is not None:
-                    line["mamba − floor"] = f"{mamba.mean - floor(settings, rule, fraction):+.4f}"
+                    excess = round(mamba.mean - floor(settings, rule, fraction), 4)
+                    line["mamba − floor"] = f"{excess:+.4f}".replace("-", "−") if excess else "0.0000"
                 else:
                     line["mamba − floor"] = "–"
                 lines.append(line)
