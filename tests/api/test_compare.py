@@ -128,7 +128,7 @@ def test_a_recipe_that_names_no_step_size_takes_the_models_own(tmp_path: Path):
     assert trained_with(plain, {}, "plain") == {0.05}
     assert trained_with(plain.replace(batch_size=5), {}, "changed") == {0.05}
     assert trained_with(plain.replace(step_size=0.2), {}, "named") == {0.2}
-    assert trained_with(plain, {"recipe.optimizer": ["sgd", "adam"]}, "two") == {0.05, 1.0}
+    assert trained_with(plain, {"recipe.optimizer": ["sgd", "adam"]}, "two") == {0.05, 0.001}
 
 
 def test_without_a_grid_models_stand_side_by_side():
