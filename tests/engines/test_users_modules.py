@@ -10,8 +10,8 @@ from torch import nn
 
 import iclab
 from iclab.engines import answers, stacking_obstacle, train, weights
-from iclab.engines.ensemble import ask, restore
-from iclab.engines.rehearsal import drawn, fresh_modules, rehearse_answers, rehearse_training
+from iclab.engines.ensemble import ask
+from iclab.engines.rehearsal import drawn, rehearse_answers, rehearse_training
 from iclab.prompts import Stream
 
 
@@ -200,11 +200,12 @@ def test_it_trains_and_is_measured(model, tmp_path):
     outputs = [next(answers(t, PROMPTS, 3))[1].output for t in (trained, loaded)]
     assert torch.equal(*outputs)
 
-    (module,) = fresh_modules(described, (1,), rehearse_answers(described, PROMPTS).lazy)
-    restore(module, {name: weight[1] for name, weight in weights(trained).items()})
     with torch.no_grad():
-        own = ask(module.eval(), drawn(described, PROMPTS, 3, (1,), Stream.TEST)[0]).output
+        own = ask(run.module(1), drawn(described, PROMPTS, 3, (1,), Stream.TEST)[0]).output
     torch.testing.assert_close(own, outputs[0][1], atol=1e-5, rtol=1e-4)
+    place = next(name for name in ("out", "readout", "body") if name in run.places)
+    same = run.intervene({place: lambda value: value}).answer(count=3)[1].output
+    torch.testing.assert_close(same, outputs[0], atol=1e-5, rtol=1e-4)
 
 
 @pytest.mark.parametrize("model, reason", [*ONE_BY_ONE.items(), *((model, "") for model in STACKED)])
@@ -241,6 +242,36 @@ def test_what_is_drawn_is_a_function_of_the_seed_alone(model):
     for seeds in ((2, 0), (1,)):
         again = train(training(model), seeds)
         assert torch.equal(weights(again)["out.weight"], weights(together.select(seeds))["out.weight"])
+
+
+class Noisy(Plain):
+    """Draws in evaluation too, changes the prompts themselves, and refuses what is not finite."""
+
+    def __init__(self, width):
+        super().__init__(width)
+        self.start = nn.Identity()
+
+    def forward(self, tokens):
+        tokens *= 2
+        found = self.out(self.start(tokens[:, -1])) + torch.randn(()) + random.random()
+        if not found.isfinite().all():
+            raise ValueError("not finite")
+        return found
+
+
+def test_an_intervened_forward_pass_is_the_plain_one_but_for_the_change():
+    run, seen = iclab.Run(train(training(Noisy), (0, 1))), []
+
+    def look(value, visit):
+        seen.append(visit.tokens.clone())
+
+    looked = run.intervene(start=look)
+    assert torch.equal(looked.answer(count=300)[1].output, run.answer(count=300)[1].output)  # 256 and 44 at a time
+    assert torch.equal(seen[1], run.tokens(count=256, seed=1)[0])
+    next(answers(looked.trained, PROMPTS, 300))
+    assert torch.is_grad_enabled()  # between chunks, torch is as it was
+    with pytest.raises(iclab.InputError, match="model = Noisy, in evaluation, seed 1: raised ValueError: not finite"):
+        run.intervene(start=lambda value, visit: value / (1 - visit.seed)).error(count=3)
 
 
 def test_parameters_that_need_no_gradient_stay():

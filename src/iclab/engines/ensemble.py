@@ -8,8 +8,8 @@ have the same methods; `iclab.engines.rehearsal` finds out which of them a model
 from __future__ import annotations
 
 import random
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from typing import Any, Self
 
 import numpy as np
@@ -25,6 +25,8 @@ from iclab.prompts import Basis, PromptBatch
 
 Weights = dict[str, Tensor]
 """The weights of every seed by name, (seeds, …)."""
+Around = Callable[[int, nn.Module, Tensor], AbstractContextManager[None]]
+"""Returns a context for the row of a seed, its module and its prompts."""
 
 
 class Stacked:
@@ -123,14 +125,16 @@ class OneByOne:
                 if p.grad is not None:
                     p.grad.mul_(f)
 
-    def forward(self, tokens: Tensor, training: bool) -> Answer:
+    def forward(self, tokens: Tensor, training: bool, around: Around = lambda *_: nullcontext()) -> Answer:
+        """Answer prompts (seeds, batch, l + 1, width), each seed inside a context of ``around``."""
         answers = []
         self._calls += 1
         with Draws() as draws:
-            for module, seed, prompts in zip(self._modules, self.seeds, tokens, strict=True):
+            for row, (module, seed, prompts) in enumerate(zip(self._modules, self.seeds, tokens, strict=True)):
                 draws.seed(int(np.random.SeedSequence((seed, self._calls)).generate_state(1)[0]))
                 self.running = (seed,)
-                answers.append(ask(module.train(training), prompts.clone()))  # it may change them in place
+                with around(row, module, prompts):
+                    answers.append(ask(module.train(training), prompts.clone()))  # it may change them in place
         self.running = self.seeds
         return combine(answers, torch.stack)
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
@@ -18,10 +18,12 @@ import torch
 from torch import Tensor, nn
 
 from iclab.config import InputError, shown, unknown_key
-from iclab.engines.ensemble import Weights, initial_modules
+from iclab.engines.ensemble import OneByOne, Weights, restore
+from iclab.engines.failures import Located, in_words, naming
 from iclab.engines.reference import CHUNK, one_thread
-from iclab.engines.trained import Advance, Trained, bases, stacked_dictionary
-from iclab.models import Answer, as_answer, combine
+from iclab.engines.rehearsal import fresh_modules, rehearse_answers
+from iclab.engines.trained import Advance, Trained, stacked_dictionary
+from iclab.models import Answer
 from iclab.prompts import PromptBatch, Prompts, Stream
 
 Change = float | Tensor | Callable[..., Any]
@@ -46,7 +48,7 @@ class Visit:
         """Return the values of these prompts from ``recorded``, (seeds, prompts, …), as `activations` returns them."""
         found = recorded[self.row, self.first : self.first + len(self.tokens)]
         if len(found) < len(self.tokens):
-            raise InputError(
+            raise Located(
                 f"{self.name}: values of {recorded.shape[1]} prompts were recorded, and more are asked for; "
                 "use the same count"
             )
@@ -87,20 +89,25 @@ def check(trained: Trained, changes: Mapping[str, Any]) -> None:
 
 def places(trained: Trained) -> list[str]:
     """Return the names of the places in a model's forward pass."""
-    return [name for name, _ in _fresh(trained, trained.seeds[:1])[0].named_modules() if name]
+    (module,) = _fresh(trained, trained.seeds[:1], trained.training.prompts)
+    return [name for name, _ in module.named_modules() if name]
 
 
-def modules(trained: Trained, weights: Weights) -> list[nn.Module]:
-    """Return the module of each seed with the given weights, (seeds, …) by name, ready to answer."""
-    found = _fresh(trained, trained.seeds)
+def modules(trained: Trained, weights: Weights, prompts: Prompts | None = None) -> list[nn.Module]:
+    """Return the module of each seed with the given weights, (seeds, …) by name, ready to answer.
+
+    ``prompts`` are those it will answer, by default those of the training.
+    """
+    found = _fresh(trained, trained.seeds, prompts or trained.training.prompts)
     for row, module in enumerate(found):
-        module.load_state_dict({name: w[row] for name, w in weights.items()})
-        module.to(trained.training.device).eval()
+        restore(module, {name: w[row] for name, w in weights.items()})
+        module.eval()
     return found
 
 
-def _fresh(trained: Trained, seeds: tuple[int, ...]) -> list[nn.Module]:
-    return initial_modules(trained.training, seeds, bases(trained.training, seeds))
+def _fresh(trained: Trained, seeds: tuple[int, ...], prompts: Prompts) -> list[nn.Module]:
+    with one_thread():
+        return fresh_modules(trained.training, seeds, rehearse_answers(trained.training, prompts).lazy)
 
 
 def dense(trained: Trained, batch: PromptBatch, prompts: Prompts) -> Tensor:
@@ -121,27 +128,24 @@ def answers(
     at: str = "",
 ) -> Iterator[tuple[PromptBatch, Answer]]:
     """Answer ``count`` fresh prompts per seed with interventions; ``record`` gets the values at a place, by row."""
-    built, interventions = modules(trained, weights), trained.interventions or Interventions((), trained.seeds)
-    dictionary = stacked_dictionary(trained.training, trained.seeds, prompts)
+    training, seeds = trained.training, trained.seeds
+    interventions = trained.interventions or Interventions((), seeds)
+    ensemble = OneByOne(modules(trained, weights, prompts), seeds)
+    dictionary = stacked_dictionary(training, seeds, prompts)
+
+    def hooked(first: int, row: int, module: nn.Module, tokens: Tensor) -> AbstractContextManager[None]:
+        place = interventions.seeds.index(seeds[row])
+        visit = partial(Visit, seed=seeds[row], tokens=tokens, row=place, first=first)
+        return _hooked(module, interventions, visit, at, partial(record, at, row) if record else None)
+
     for first in range(0, count, CHUNK):
-        with one_thread(), torch.no_grad():
-            many, dtype = min(CHUNK, count - first), trained.training.dtype
-            batch = prompts.draw(trained.seeds, stream, step=step, first=first, count=many, dtype=dtype)
-            found = []
-            for row, (module, seed, tokens) in enumerate(
-                zip(built, trained.seeds, batch.dense(dictionary), strict=True)
-            ):
-                visit = partial(Visit, seed=seed, tokens=tokens, row=interventions.seeds.index(seed), first=first)
-                with _hooked(module, interventions, visit, at, partial(record, at, row) if record else None):
-                    found.append(as_answer(_run(module, tokens, seed), many, tokens.shape[1] - 1))
-            yield batch, combine(found, torch.stack)
-        advance(many * len(trained.seeds))
-
-
-def _run(module: nn.Module, tokens: Tensor, seed: int) -> Any:
-    with torch.random.fork_rng(devices=[]):
-        torch.manual_seed(seed)
-        return module(tokens)
+        many = min(CHUNK, count - first)
+        where = naming(training.model, lambda: f"in evaluation, {in_words(ensemble.running)}")
+        with one_thread(), torch.no_grad(), where:
+            batch = prompts.draw(seeds, stream, step=step, first=first, count=many, dtype=training.dtype)
+            answer = ensemble.forward(batch.dense(dictionary), training=False, around=partial(hooked, first))
+        yield batch, answer
+        advance(many * len(seeds))
 
 
 @contextmanager
@@ -165,7 +169,7 @@ def _hooked(
         recorded.append(value)
         if not isinstance(value, Tensor) or len(recorded) > 1:
             found = f"a {type(value).__name__}" if len(recorded) == 1 else "several values"
-            raise InputError(f"{at}: {found} per prompt pass there; look at a place that returns one tensor")
+            raise Located(f"{at}: {found} per prompt pass there; look at a place that returns one tensor")
         assert record is not None
         record(value)
 
@@ -181,13 +185,13 @@ def _hooked(
             handle.remove()
     for name in (*dict(interventions.changes), *([at] if record else [])):
         if name not in visited:
-            raise InputError(f"{name}: the model's forward pass does not go through it")
+            raise Located(f"{name}: the model's forward pass does not go through it")
 
 
 def _changed(visit: Visit, change: Change, value: Any) -> Any:
     """Return what an intervention makes of the values at a place."""
     if not isinstance(value, Tensor) and not callable(change):
-        raise InputError(f"{visit.name}: the model returns a {type(value).__name__} there; give a function of it")
+        raise Located(f"{visit.name}: the model returns a {type(value).__name__} there; give a function of it")
     if isinstance(change, Tensor):
         new = visit.of(change).to(value)
     elif callable(change):
@@ -195,7 +199,7 @@ def _changed(visit: Visit, change: Change, value: Any) -> Any:
     else:
         return torch.full_like(value, change)
     if isinstance(value, Tensor) and (not isinstance(new, Tensor) or new.shape != value.shape):
-        raise InputError(f"{visit.name}: the change must have shape {tuple(value.shape)}, is {shown(new)}")
+        raise Located(f"{visit.name}: the change must have shape {tuple(value.shape)}, is {shown(new)}")
     return new.to(value) if isinstance(value, Tensor) else new
 
 
@@ -207,7 +211,7 @@ def _called(visit: Visit, change: Callable[..., Any], value: Any) -> Any:
         raise
     except Exception as error:  # a user's function may raise anything
         reason = f"{type(error).__name__}: {error}".splitlines()[0]
-        raise InputError(f"{visit.name}: the intervention fails for seed {visit.seed} ({reason})") from error
+        raise Located(f"{visit.name}: the intervention fails for seed {visit.seed} ({reason})") from error
     return value if new is None else new
 
 
