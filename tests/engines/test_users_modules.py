@@ -309,6 +309,22 @@ def test_a_model_for_one_length_says_so_and_refuses_others():
         iclab.Run(trained).error(PROMPTS.replace(context_length=7), count=5)
 
 
+def made_for_four(examples):
+    assert examples.labels.shape[-1] == 4
+    return examples.labels
+
+
+@pytest.mark.parametrize(
+    "prompts",
+    [
+        PROMPTS.replace(patterns=PROMPTS.patterns.replace(relevant=2), relevant_count=4),  # a fifth needs a third
+        PROMPTS.replace(outliers=PROMPTS.outliers.replace(labels=made_for_four)),
+    ],
+)
+def test_nothing_is_said_of_longer_prompts_that_cannot_be(prompts):
+    assert rehearse_training(training(Plain, prompts=prompts)).notes == ()
+
+
 class Flat(Plain):
     def forward(self, tokens):
         return super().forward(tokens) * 0.0

@@ -160,7 +160,12 @@ def _note_on_length(training: Training) -> list[str]:
     if training.model.length_obstacle(longer):
         return []
     try:
-        rehearse_answers(training, training.prompts.replace(context_length=longer))
+        prompts = training.prompts.replace(context_length=longer)
+        drawn(training, prompts, 1)
+    except InputError:  # there are no such prompts, which says nothing about the model
+        return []
+    try:
+        rehearse_answers(training, prompts)
     except InputError:
         return [f"takes no longer prompts than in training (tried {longer} examples)"]
     return []
