@@ -15,7 +15,7 @@ from iclab.probes import Interval, at_confidence, over_seeds, wilson
 from iclab.study.chance import wrong_by_chance
 from iclab.study.claims import NONE_LOST, PROMPTS, SEEDS, Claim, Judgement, Point, every_above, every_within, judged
 from iclab.study.edition import Edition
-from iclab.study.sequences import MOST, confidence_after, until_decided
+from iclab.study.sequences import MOST, confidence_after, looked, until_decided
 
 LOOKS = tuple(range(8, MOST + 1, 8))
 
@@ -164,6 +164,17 @@ def test_no_seeds_are_added_for_claims_that_seeds_cannot_decide(monkeypatch, tmp
     rounds = Rounds(monkeypatch, tmp_path, {"a": (1_000, needs), "b": (16, SEEDS)}).run()
     assert [found.seeds for found in rounds] == [8, 16]
     assert rounds[-1].undecided == {"a": needs}
+
+
+def test_conditions_that_do_not_depend_on_the_number_of_seeds_end_a_run_and_a_report(monkeypatch, tmp_path):
+    setting = Rounds(monkeypatch, tmp_path, {"a": (1_000, SEEDS)})
+    fixed = setting.edition.settings.replace(seeds=16)
+    conditions = type(setting.edition.experiment).conditions
+    monkeypatch.setattr(type(setting.edition.experiment), "conditions", lambda own, settings: conditions(own, fixed))
+    last = setting.run()[-1]
+    assert last.seeds == 16
+    found = looked(setting.edition, setting.store)
+    assert (found.claims, len(found.rows)) == (last.outcome.claims, 2 * 16)
 
 
 def test_an_outcome_has_a_folder_of_its_own_whatever_its_seeds(monkeypatch, tmp_path):

@@ -77,36 +77,47 @@ class Round:
 def looked(edition: Edition, store: lab.Store) -> Outcome | None:
     """Return the outcome after the last round of seeds that a store has in full; None if it has not even the first."""
     last, seeds = None, GROUP
-    while (grown := Edition(edition.experiment, edition.settings.replace(seeds=seeds))).complete(store):
+    while (grown := _grown(edition, seeds)).complete(store) and _adds(grown, last, store):
         last, seeds = grown, seeds + GROUP
     if last is None:
         return None
     return last.outcome(store, confidence=confidence_after(seeds - GROUP), asked=edition)
 
 
+def _grown(edition: Edition, seeds: int) -> Edition:
+    return Edition(edition.experiment, edition.settings.replace(seeds=seeds))
+
+
+def _adds(grown: Edition, last: Edition | None, store: lab.Store) -> bool:
+    """Whether a round has more rows than the last; conditions of a user's own may not depend on the number of seeds."""
+    if last is None or {cell.hash for cell in grown.cells} != {cell.hash for cell in last.cells}:
+        return True
+    return len(grown.rows(store)) > len(last.rows(store))
+
+
 def until_decided(
     editions: Iterable[Edition], store: lab.Store, *, most: int = MOST, workers: int = 2, quiet: bool = False
 ) -> Iterator[list[Round]]:
-    """Run experiments with 8, 16, 24, … seeds until more seeds can decide no claim, or ``most`` is reached.
+    """Run experiments with 8, 16, 24, … seeds until more can decide no claim, are not there, or ``most`` is reached.
 
     Yields each round: the experiments that were still open, judged on all seeds so far. Seeds in the store are not
     trained again. The number of seeds in the editions' settings is not used.
     """
     if most < GROUP or most % GROUP:
         raise InputError(f"most = {most}: must be a multiple of {GROUP}, at least {GROUP}")
-    waiting = list(editions)
-    for edition in waiting:
-        edition.check()
+    waiting: list[tuple[Edition, Edition | None]] = [(asked, None) for asked in editions]
+    for asked, _ in waiting:
+        asked.check()
+    records = records_of([asked for asked, _ in waiting], until_decided=True)
     for seeds in range(GROUP, most + 1, GROUP):
-        grown = [Edition(asked.experiment, asked.settings.replace(seeds=seeds)) for asked in waiting]
-        title = grown[0].experiment.id if len(grown) == 1 else "iclab"
-        cells = [cell for edition in grown for cell in edition.cells]
-        records = records_of(waiting, until_decided=True) if seeds == GROUP else []
-        lab.run(cells, store, workers=workers, title=f"{title}, {seeds} seeds", quiet=quiet, records=records)
-        level = confidence_after(seeds)
-        pairs = zip(waiting, grown, strict=True)
-        found = [Round(seeds, edition.outcome(store, confidence=level, asked=asked)) for asked, edition in pairs]
-        yield found
-        waiting = [asked for asked, round_ in zip(waiting, found, strict=True) if round_.needs_seeds]
-        if not waiting:
+        wider = [(asked, _grown(asked, seeds), last) for asked, last in waiting]
+        pairs = [(asked, grown) for asked, grown, last in wider if _adds(grown, last, store)]
+        if not pairs:
             return
+        title = pairs[0][0].experiment.id if len(pairs) == 1 else "iclab"
+        cells = [cell for _, grown in pairs for cell in grown.cells]
+        lab.run(cells, store, workers=workers, title=f"{title}, {seeds} seeds", quiet=quiet, records=records)
+        records, level = [], confidence_after(seeds)
+        found = [Round(seeds, grown.outcome(store, confidence=level, asked=asked)) for asked, grown in pairs]
+        yield found
+        waiting = [pair for pair, round_ in zip(pairs, found, strict=True) if round_.needs_seeds]
