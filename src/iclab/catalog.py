@@ -111,7 +111,11 @@ def checked(kind: type[Experiment[Any]]) -> Experiment[Any]:
         raise InputError(f"{path}: has no id; give it one, such as id = {kind.__name__.lower()!r}")
     if not isinstance(id_, str) or not re.fullmatch(r"[A-Za-z][A-Za-z0-9_-]*", id_):
         raise InputError(f"id = {id_!r} of {path}: must be letters, digits, - and _, a letter first")
-    experiment = kind()
+    try:
+        experiment = kind()
+    except (Exception, SystemExit) as error:  # a user's class may raise anything
+        reason = f"{type(error).__name__}: {error}".splitlines()[0]
+        raise InputError(f"{path}: cannot be made without arguments ({reason})") from error
     if id_.lower() == "store":
         raise InputError(f"id = {id_!r} of {path}: is the name of the store; choose another")
     if experiment.own and any(id_.lower() == known.lower() for known in experiments()):
@@ -139,7 +143,7 @@ def _in_folder(folder: str) -> Iterator[Experiment[Any] | str]:
     for file in sorted(place.glob("[!_]*.py")):
         try:
             module = importlib.import_module(file.stem)
-        except Exception as error:  # a user's module may raise anything
+        except (Exception, SystemExit) as error:  # a user's module may raise anything
             reason = f"{type(error).__name__}: {error}".splitlines()[0]
             yield f"{file}: cannot be imported ({reason})"
             continue

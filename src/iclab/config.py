@@ -182,7 +182,7 @@ def _import(path: str) -> Any:
         target = importlib.import_module(module_name)
         for part in name.split("."):
             target = getattr(target, part)
-    except Exception as error:  # a user's module may raise anything
+    except (Exception, SystemExit) as error:  # a user's module may raise anything
         reason = f"{type(error).__name__}: {error}".splitlines()[0]
         raise InputError(f"{path}: cannot be imported ({reason}); write it as package.module:name") from error
     return target

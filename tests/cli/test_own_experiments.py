@@ -107,10 +107,15 @@ def test_a_store_knows_it_by_its_id_and_says_where_it_was(run, cli, tmp_path, co
 def test_a_folder_of_experiments_is_searched(cli, user_module, tmp_path):
     user_module("my_own", OWN)  # the fixture forgets the module afterwards
     user_module("my_broken", "raise ValueError('broken')")
+    user_module("my_exit", "import sys\nsys.exit('done')")
+    user_module("my_greedy", OWN + "\n    def __init__(self, size): pass")
     words = ("--experiments", tmp_path, "--store", tmp_path / "store")
     said = cli("experiments", *words)
     assert "Error against length (yours, my_own:Mine)" in said.out
-    assert said.err.splitlines() == [f"iclab: {tmp_path / 'my_broken.py'}: cannot be imported (ValueError: broken)"]
+    broken, exits, greedy = said.err.splitlines()
+    assert broken == f"iclab: {tmp_path / 'my_broken.py'}: cannot be imported (ValueError: broken)"
+    assert exits == f"iclab: {tmp_path / 'my_exit.py'}: cannot be imported (SystemExit: done)"
+    assert greedy.startswith("iclab: my_greedy:Mine: cannot be made without arguments (TypeError: ")
     experiment = catalog.find("MINE", str(tmp_path))
     assert (experiment.id, experiment.folder) == ("mine", str(tmp_path))
     assert cli("run", "mine", "--seeds", 2, "--workers", 1, *words, "--out", tmp_path / "out").code == 0
@@ -162,6 +167,11 @@ BAD = {
         "must be a list of one Condition or more",
     ),
     "a module that raises": ("raise ValueError('broken')", "my_own:Mine: cannot be imported (ValueError: broken)"),
+    "a module that exits": ("raise SystemExit(3)", "my_own:Mine: cannot be imported (SystemExit: 3)"),
+    "a class that needs more": (
+        OWN + "\n    def __init__(self, size): pass",
+        "my_own:Mine: cannot be made without arguments (TypeError: ",
+    ),
     "a class that is none": ("class Mine: pass", "my_own:Mine: must be a class of iclab.study.Experiment"),
     "settings that are none": (
         OWN.replace("settings = MineSettings", "settings = dict"),

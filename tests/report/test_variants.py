@@ -119,6 +119,48 @@ def test_one_whose_verdicts_raise_is_a_line(own, user_module):
     assert "M-hybrid: its verdicts cannot be made (ZeroDivisionError: division by zero; my_own.py, line" in problem
 
 
+def test_a_judge_that_needs_rows_is_not_asked_without_them(own, user_module):
+    experiment, store = own
+    code = OWN.replace("error_points(rows,", "error_points(rows, 1 // len(rows) or")
+    user_module("my_own", code)
+    store.keep(records_of([Edition(find("my_own:Mine"), experiment.settings().quick())]))
+    content = collect(store)
+    assert content.problems == ()
+    assert [claim["verdict"] for claim in section_of(content, "M-hybrid").claims] == ["not run"]
+
+
+STEPS = """
+    def steps(self, rows, settings):
+        return {}
+"""
+
+
+@pytest.mark.parametrize("found, reason", [("1 / 0", "ZeroDivisionError"), ("{'x': float('nan')}", "ValueError")])
+def test_one_whose_steps_cannot_be_shown_is_a_line(own, user_module, found, reason):
+    user_module("my_own", OWN + STEPS.format(found))
+    experiment, store = find("my_own:Mine"), own[1]
+    compute([Edition(experiment, experiment.settings().quick())], store, workers=1, quiet=True)
+    content = collect(store)
+    (problem,) = content.problems
+    assert f"M-hybrid: its steps cannot be made ({reason}: " in problem
+    assert "M-fig2" in render(content)
+
+
+def test_models_of_one_name_keep_their_own_code(own, user_module):
+    store = own[1]
+    for name in ("one", "two"):
+        code = OWN.replace('"linear"', f'"{name}_own:Net"', 1).replace("M-hybrid", name) + f"# file {name}"
+        user_module(f"{name}_own", code)
+        experiment = find(f"{name}_own:Mine")
+        store.keep(records_of([Edition(experiment, experiment.settings().quick())]))
+    text = render(collect(store))
+    code = json.loads(re.search(r'id="code">(.*?)</script>', text).group(1))
+    for name in ("one", "two"):
+        article = text.split(f'<article id="own-{name}"')[1].split("</article>")[0]
+        (key,) = re.findall(r'Code of Net.*data-code="([^"]+)"', article)
+        assert code[key].rstrip().endswith(f"# file {name}")
+
+
 def test_settings_of_ones_own_are_variants_beside_the_usual(report):
     page, content = report
     section = section_of(content, "M-fig2")

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import json
 import re
 from collections import Counter
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
 
@@ -112,6 +113,16 @@ class Section:
         """The figure for the page; None if the experiment has not been run."""
         return None if self.outcome is None else drawing_of(self.outcome)
 
+    @cached_property
+    def steps(self) -> dict[str, Any] | None:
+        """What a reader can step through; None if there is nothing of the kind."""
+        if self.outcome is None:
+            return None
+        with self.experiment.guarded("steps"):
+            found = self.experiment.steps(self.outcome.rows, self.outcome.settings)
+            json.dumps(found, allow_nan=False)  # a browser reads no NaN
+        return found
+
 
 @dataclass(frozen=True)
 class Content:
@@ -215,7 +226,7 @@ def collect(
         try:
             outcome = (given or {}).get(experiment.id) or best(experiment, store)
             section = _section(experiment, store, outcome, records)
-            _ = experiment.own and outcome and outcome.table
+            _ = experiment.own and outcome and (outcome.table, section.steps)
         except InputError as error:
             if not experiment.own:
                 raise
@@ -261,12 +272,18 @@ def _section(
 def _claims(experiment: Experiment[Any], outcome: Outcome | None) -> list[dict[str, Any]]:
     """Return all claims of the full edition. The claims that this outcome judges come first."""
     judged = {claim["id"]: claim for claim in (outcome.claims if outcome else ())}
-    rest = [claim.verdict([]) for claim in usual(experiment).claims if claim.id not in judged]
+    with experiment.guarded("claims"):
+        rest = [_not_run(claim, experiment) for claim in usual(experiment).claims if claim.id not in judged]
     found = [*judged.values(), *rest]
     if outcome is None or not outcome.complete:
         return found
     edition = "the quick edition" if outcome.settings.edition_name == "quick" else "these settings"
     return [claim | ({"where": f"not part of {edition}"} if claim["verdict"] == "not run" else {}) for claim in found]
+
+
+def _not_run(claim: Claim, experiment: Experiment[Any]) -> dict[str, Any]:
+    """Return the record of a claim without rows. Judges of users' own may need rows."""
+    return (replace(claim, judge=lambda rows: NOT_RUN) if experiment.own else claim).verdict([])
 
 
 def _board(sections: list[Section]) -> tuple[dict[str, Any], ...]:

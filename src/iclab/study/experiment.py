@@ -125,12 +125,12 @@ class Experiment(ABC, Generic[S]):
             yield
         except (InputError, ValidationError):
             raise
-        except Exception as error:  # a user's code may raise anything
+        except (Exception, SystemExit) as error:  # a user's code may raise anything
             if not self.own:
                 raise
             raise InputError(f"{self.id}: its {what} cannot be made ({self._told(error)})") from error
 
-    def _told(self, error: Exception) -> str:
+    def _told(self, error: BaseException) -> str:
         """Describe an error in one line, with the line of the user's file that it comes from."""
         reason = f"{type(error).__name__}: {error}".splitlines()[0]
         try:

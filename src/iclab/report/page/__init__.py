@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 from collections.abc import Callable, Mapping
 from importlib.resources import files
@@ -56,12 +57,11 @@ def write(
 def render(content: Content) -> str:
     """Return the page as HTML."""
     environment = jinja2.Environment(autoescape=True, undefined=jinja2.StrictUndefined, trim_blocks=True)
-    environment.filters["dashed"] = _dashed
+    environment.filters |= {"dashed": _dashed, "key": _key}
     template = environment.from_string(_text("page/index.html.j2"))
     drawings = {section.id: section.drawing for section in content.sections if section.drawing is not None}
     drawings |= {v.folder: v.drawing for section in content.sections for v in section.variants if v.drawing is not None}
-    found = {s.id: s.experiment.steps(s.outcome.rows, s.outcome.settings) for s in content.sections if s.outcome}
-    steppers = {id_: steps for id_, steps in found.items() if steps is not None}
+    steppers = {section.id: section.steps for section in content.sections if section.steps is not None}
     written = {section.id for section in content.sections if not section.experiment.own}
     sources = {"paper": "claims of the papers", "iclab": "questions of iclab"}
     sources |= {OWN: "your own"} if content.of(OWN) else {}
@@ -93,13 +93,14 @@ def render(content: Content) -> str:
 
 
 def _code(content: Content) -> dict[str, str]:
-    """Return the code of models by name; of variants by folder and name, since users' classes may share their names."""
-    found = {name: code for section in content.sections for name, code in section.models.items()}
-    for section in content.sections:
-        for variant in section.variants:
-            new = {name: code for name, code in variant.models.items() if name not in section.models}
-            found |= {f"{variant.folder}/{name}": code for name, code in new.items()}
-    return found
+    """Return the code of models, each text once."""
+    models = [part for section in content.sections for part in (section.models, *(v.models for v in section.variants))]
+    return {_key(code): code for part in models for code in part.values()}
+
+
+def _key(code: str) -> str:
+    """Return the key of a model's code. It is not the model's name, because users' classes may share one."""
+    return hashlib.sha256(code.encode()).hexdigest()[:16]
 
 
 def _text(name: str) -> str:

@@ -43,7 +43,7 @@ filters.forEach((control) => control.addEventListener("input", filter));
 document.querySelector(".filters").addEventListener("submit", (event) => event.preventDefault());
 filter();
 
-// Source code of models, stored once per model.
+// Source code of models, each text stored once.
 const code = read("code");
 document.querySelectorAll("[data-code]").forEach((place) => { place.textContent = code[place.dataset.code]; });
 
