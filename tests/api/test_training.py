@@ -73,6 +73,19 @@ def test_a_seed_is_the_same_however_it_was_asked_for(model: Any):
     assert many.losses.shape == (4, 4)
 
 
+def test_seeds_that_stop_early_are_told_apart():
+    recipe = BRIEF.replace(callback=lambda done: {1: (0,), 3: (1,)}.get(done.step))
+    run = iclab.train("softmax", SMALL, recipe, seeds=3, workers=1)
+    assert run.stopped_at == {0: 1, 1: 3}
+    assert np.isnan(run.losses).sum(0).tolist() == [3, 1, 0]
+    assert repr(run) == "Run(softmax, 3 seeds, 4 steps, 2 stopped early)"
+    shown = run._repr_html_()
+    assert "0 after step 1, 1 after step 3" in shown
+    last = np.mean([run.losses[0, 0], run.losses[2, 1], run.losses[3, 2]])
+    assert f"{run.losses[0].mean():.3g} at first, {last:.3g} at last" in shown
+    assert iclab.train("softmax", SMALL, BRIEF, seeds=1, workers=1).stopped_at == {}
+
+
 def test_a_store_is_used_and_shared_with_the_lab(tmp_path: Path, trained_seeds: list[Any]):
     first = iclab.train("mamba", SMALL, BRIEF, seeds=8, store=tmp_path / "store")
     store = Store(tmp_path / "store")

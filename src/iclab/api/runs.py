@@ -55,8 +55,17 @@ class Run:
         return tuple(seed for seed, lost in zip(self.seeds, self.trained.diverged, strict=True) if lost)
 
     @property
+    def stopped_at(self) -> dict[int, int]:
+        """How many steps each seed took that stopped early, by seed; empty if none did."""
+        pairs = zip(self.seeds, self.trained.stopped_at.tolist(), strict=True)
+        return {seed: steps for seed, steps in pairs if steps >= 0}
+
+    @property
     def losses(self) -> NDArray[np.float64]:
-        """(steps, seeds) the loss of each seed on its batch before each step; NaN after a divergence."""
+        """(steps, seeds) the loss of each seed on its batch before each step; NaN after a divergence or an early stop.
+
+        `diverged` and `stopped_at` tell these apart.
+        """
         return self.trained.losses.copy()
 
     def weights(self, at: int | None = None) -> dict[str, torch.Tensor]:
@@ -304,13 +313,14 @@ class Run:
         count, steps = len(self.seeds), self.training.recipe.steps
         seeds = "1 seed" if count == 1 else f"{count} seeds"
         lost = f", {len(self.diverged)} diverged" if self.diverged else ""
+        lost += f", {len(self.stopped_at)} stopped early" if self.stopped_at else ""
         changed = [f"changed weights {', '.join(self.trained.changed)}"] if self.trained.changed else []
         changed += [str(self.trained.interventions)] if self.trained.interventions else []
         return f"Run({'; '.join([f'{self.training.model.label}, {seeds}, {steps} steps{lost}', *changed])})"
 
     def _repr_html_(self) -> str:
         """Show the run in a notebook."""
-        recipe, losses = self.training.recipe, self.trained.losses
+        recipe, losses = self.training.recipe, self.trained.losses[:, ~self.trained.diverged]
         lines = {
             "engine": self.training.engine,
             "recipe": f"{recipe.steps} steps, {recipe.batch_size} prompts each, {recipe.optimizer}",
@@ -318,8 +328,11 @@ class Run:
             "tasks": str(self.training.prompts.tasks),
             "diverged": ", ".join(map(str, self.diverged)) or "none",
         }
-        if len(losses) and np.isfinite(losses[-1]).any():
-            lines["loss"] = f"{np.nanmean(losses[0]):.3g} at first, {np.nanmean(losses[-1]):.3g} at last"
+        if self.stopped_at:
+            lines["stopped early"] = ", ".join(f"{seed} after step {steps}" for seed, steps in self.stopped_at.items())
+        if losses.size:
+            last = [own[np.isfinite(own)][-1] for own in losses.T]  # before it stopped, if it did
+            lines["loss"] = f"{losses[0].mean():.3g} at first, {np.mean(last):.3g} at last"
         cells = "".join(f"<tr><th>{name}</th><td>{html.escape(text)}</td></tr>" for name, text in lines.items())
         return f"<b>{html.escape(repr(self))}</b><table>{cells}</table>"
 
