@@ -6,11 +6,9 @@ so that a misspelt setting never runs with its default.
 
 from __future__ import annotations
 
-import ast
 import difflib
 import hashlib
 import importlib
-import inspect
 import json
 import sys
 import traceback
@@ -22,6 +20,8 @@ from typing import Any, Self
 
 from pydantic import BaseModel, ConfigDict, GetCoreSchemaHandler, ValidationError
 from pydantic_core import CoreSchema, core_schema
+
+from iclab.fingerprints import FingerprintError, source_hash
 
 
 class InputError(ValueError):
@@ -189,63 +189,10 @@ def _import(path: str) -> Any:
 
 
 def _source_hash(obj: Any) -> str:
-    """Hash the module that defines the object, and the user's modules it imports, so that changed helpers count.
-
-    A lambda or closure is also hashed itself, because a module may define many of the same name.
-    """
     try:
-        text = _with_imports(Path(inspect.getsourcefile(obj) or ""), set())
-    except (OSError, TypeError):
-        text = ""
-    name = getattr(obj, "__qualname__", "<>")
-    if "<" in name or not text:
-        name += _fingerprint(obj)
-    return hashlib.sha256(f"{text}\0{name}".encode()).hexdigest()[:16]
-
-
-def _with_imports(path: Path, seen: set[Path]) -> str:
-    """Return the text of a file and of all modules it imports, except installed packages and the standard library."""
-    text = path.read_text("utf-8")
-    seen.add(path)
-    names: set[str] = set()
-    for node in ast.parse(text).body:  # top level only: imported in every process
-        if isinstance(node, ast.Import):
-            names |= {alias.name for alias in node.names}
-        elif isinstance(node, ast.ImportFrom) and node.module and not node.level:
-            names |= {node.module, *(f"{node.module}.{alias.name}" for alias in node.names)}
-    for name in sorted(names):
-        file = Path(getattr(sys.modules.get(name), "__file__", None) or "")
-        installed = any(part in file.parts for part in ("site-packages", "dist-packages"))
-        own = file.suffix == ".py" and not file.is_relative_to(sys.base_prefix) and not installed
-        if own and file not in seen and not name.startswith("iclab"):
-            text += "\0" + _with_imports(file, seen)
-    return text
-
-
-def _fingerprint(obj: Any, above: tuple[Any, ...] = ()) -> str:
-    """Describe what an object does, in a text that is the same in every process as far as possible."""
-    if any(obj is other for other in above):  # a class that refers to itself
-        return "itself"
-
-    def inner(part: Any) -> str:
-        return _fingerprint(part, (*above, obj))
-
-    if isinstance(obj, type):
-        return ";".join(f"{name}={inner(value)}" for name, value in sorted(vars(obj).items()))
-    if isinstance(obj, (tuple, list)):
-        return f"({','.join(map(inner, obj))})"
-    if isinstance(obj, (set, frozenset)):
-        return f"{{{','.join(sorted(map(inner, obj)))}}}"
-    if hasattr(obj, "func"):  # a partial
-        return inner((obj.func, obj.args, tuple(sorted(obj.keywords.items()))))
-    if inspect.iscode(obj):
-        return inner((obj.co_firstlineno, obj.co_code.hex(), obj.co_consts, obj.co_names))
-    if inspect.isfunction(obj):
-        cells = tuple(cell.cell_contents for cell in obj.__closure__ or ())
-        return f"{obj.__module__}:{obj.__qualname__}" + inner((obj.__code__, cells, obj.__defaults__))
-    if obj is None or isinstance(obj, (bool, int, float, complex, str, bytes)):
-        return repr(obj)
-    return f"{type(obj).__module__}.{type(obj).__qualname__}"
+        return source_hash(obj)
+    except FingerprintError as error:
+        raise InputError(str(error)) from None
 
 
 def unknown_key(name: str, known: Iterable[str], above: str = "") -> str:
