@@ -17,7 +17,7 @@ from lab_helpers import measurement, training
 
 from iclab.config import InputError
 from iclab.engines import Trained, train
-from iclab.lab import MeasurementCell, Store, TrainingCell
+from iclab.lab import MeasurementCell, Store, TrainingCell, run
 
 TRAINING_CELL, MEASUREMENT_CELL = training(), measurement()
 ROWS: list[dict[str, Any]] = [
@@ -303,3 +303,22 @@ def test_a_store_that_vanishes_is_refused(store: Store, trained: Trained):
     (store.path / ".partial").rmdir()
     save = lambda: store.save_training(TRAINING_CELL, trained, 0.0)  # noqa: E731
     assert_refused(save, f"store = {store.path}", "cannot be written")
+
+
+def test_a_full_store_that_cannot_be_written_is_enough(full: Store):
+    (full.path / ".partial").rmdir()
+    (full.path / ".partial").write_text("")  # refuses writers, also if they may write anywhere
+    request = {"experiment": "mine"}
+    assert_refused(lambda: full.keep([request]), f"store = {full.path}", "cannot be written")
+    assert not run([MEASUREMENT_CELL], full, quiet=True, records=[request])
+
+
+RECORD = {"experiment": "mine", "id": "mine", "settings": {}, "until decided": False, "code": {}, "folders": []}
+
+
+@pytest.mark.parametrize("wrong", [*({name: None} for name in RECORD), {"folders": "here"}], ids=str)
+def test_a_record_that_lacks_something_is_left_out(store: Store, wrong: dict[str, Any]):
+    bad = {name: value for name, value in (RECORD | wrong).items() if value is not None}
+    store.keep([RECORD, bad])
+    with pytest.warns(UserWarning, match=f"cannot be read .*{next(iter(wrong))}"):
+        assert [record.items() >= RECORD.items() for record in store.records()] == [True]

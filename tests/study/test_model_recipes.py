@@ -1,10 +1,13 @@
 """Recipes of single models: another optimiser for one model of an experiment, or a refusal in one line."""
 
+import json
+
 import pytest
 
 from iclab.catalog import find
-from iclab.config import InputError
+from iclab.config import Code, InputError
 from iclab.study.edition import Edition
+from iclab.study.records import records_of
 
 MINE = """
 import torch
@@ -86,3 +89,16 @@ def test_a_bad_recipe_is_refused_in_one_line(id_, pairs, words):
     assert len(str(caught.value).splitlines()) == 1
     for word in words:
         assert word in str(caught.value)
+
+
+def test_a_function_in_a_recipe_is_remembered_if_it_can_be_imported(user_module):
+    user_module("mine", "def loss(outputs, labels):\n    return (outputs - labels) ** 2\n")
+    experiment, wanted = find("M-fig2"), {"linear": {"loss": Code.of("mine:loss").load()}}
+    edition = Edition(experiment, experiment.settings(recipes=wanted))
+    (record,) = records_of([edition])
+    assert json.loads(json.dumps(record)) == record
+    assert [*record["code"]] == ["mine:loss"]
+    again = Edition(experiment, experiment.settings.model_validate(record["settings"]))
+    assert [cell.hash for cell in again.cells] == [cell.hash for cell in edition.cells]
+    unnamed = {"linear": {"loss": lambda outputs, labels: (outputs - labels) ** 2}}
+    assert records_of([Edition(experiment, experiment.settings(recipes=unnamed))]) == []

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Iterable
 from typing import Any
 
+from iclab.config import InputError
 from iclab.engines import check
 from iclab.lab import costs
 from iclab.lab.cells import Cell
@@ -45,7 +47,8 @@ def run(
     executor = executor or LocalExecutor(workers)
     plan = Plan.of(cells, store)
     if not plan:
-        store.keep(records)
+        with contextlib.suppress(InputError):  # a store that has everything may be one that cannot be written
+            store.keep(records)
         return plan
     stages = executor.stages(plan)
     _check(plan)

@@ -36,6 +36,10 @@ from iclab.lab.cells import Cell, MeasurementCell, TrainingCell
 from iclab.probes import Row
 
 FORMAT = 1
+RECORD = {"asked": str, "experiment": str, "id": str, "settings": dict, "until decided": bool, "code": dict} | {
+    "folders": list
+}
+"""What a record of a request holds."""
 
 
 class Store:
@@ -141,7 +145,10 @@ class Store:
         for path in self._requests.glob("*.json"):
             try:
                 record = json.loads(path.read_text("utf-8"))
-                found.append((str(record["asked"]), path.name, record))
+                for name, kind in RECORD.items():
+                    if not isinstance(record[name], kind):
+                        raise ValueError(f"{name} is no {kind.__name__}")
+                found.append((record["asked"], path.name, record))
             except (OSError, ValueError, KeyError, TypeError) as error:
                 warnings.warn(f"{path}: cannot be read ({type(error).__name__}: {error})", stacklevel=2)
         return [record for *_, record in sorted(found, key=lambda entry: entry[:2])]

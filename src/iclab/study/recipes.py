@@ -5,17 +5,32 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Annotated, Any
 
-from iclab.config import InputError, unknown_key
+from pydantic import BeforeValidator, PlainSerializer
+
+from iclab.config import Code, InputError, unknown_key
 from iclab.engines import Recipe, Training
 from iclab.models import Model
 from iclab.study.settings import Chosen, Settings
+
+
+def _with_code(value: Any) -> Any:
+    """Return a value of a recipe with functions, such as a loss, as `Code`, which can be written to a file."""
+    if isinstance(value, dict):
+        return {key: _with_code(inner) for key, inner in value.items()}
+    return Code.of(value) if callable(value) else value
+
+
+def _written(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {key: _written(inner) for key, inner in value.items()}
+    return {"path": value.path, "source": value.source} if isinstance(value, Code) else value
 
 
 class RecipeSettings(Settings):
     """Settings of experiments whose models may have recipes of their own."""
 
     recipes: Annotated[
-        dict[str, dict[str, Any]],
+        dict[str, dict[str, Annotated[Any, BeforeValidator(_with_code), PlainSerializer(_written)]]],
         Chosen(
             "changes of the recipe for single models, such as --set recipes.my_module:Mine.optimizer=adam; the papers' "
             "models need none"

@@ -37,7 +37,7 @@ def records_of(editions: Iterable[Edition], *, until_decided: bool = False) -> l
         record_of(edition, until_decided=until_decided)
         for edition in editions
         if (edition.experiment.own or until_decided or edition.settings.edition_name == "other")
-        and Code.of(type(edition.experiment)).importable
+        and all(code.importable for code in (Code.of(type(edition.experiment)), *users_code(edition.settings)))
     ]
 
 
@@ -64,6 +64,7 @@ def users_code(value: object) -> list[Code]:
         return [value]
     if isinstance(value, Config):
         return [code for name in type(value).model_fields for code in users_code(getattr(value, name))]
-    if isinstance(value, tuple):
-        return [code for item in value for code in users_code(item)]
+    if isinstance(value, (tuple, dict)):
+        items = value.values() if isinstance(value, dict) else value
+        return [code for item in items for code in users_code(item)]
     return []
