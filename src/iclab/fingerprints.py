@@ -13,6 +13,7 @@ import io
 import marshal
 import os
 import sys
+import threading
 from collections.abc import Iterable, Iterator
 from importlib.machinery import SourceFileLoader
 from pathlib import Path
@@ -43,13 +44,22 @@ def source_hash(obj: Any) -> str:
         text = _text_of(obj)
         if inspect.isbuiltin(obj) and _is_plain_builtin(obj):
             name += "builtins.builtin_function_or_method"  # its path says which
-        elif (
-            "<" in name or not text or not (isinstance(obj, type) or (inspect.isfunction(obj) and not obj.__closure__))
-        ):
+        elif "<" in name or not text or not _is_of_module(obj, name):
             name += Fingerprint().of(obj)
     except RecursionError:
         raise FingerprintError(f"{name}: holds values that are nested too deeply to be hashed") from None
     return hashlib.sha256(f"{text}\0{name}".encode()).hexdigest()[:16]
+
+
+def _is_of_module(obj: Any, name: str) -> bool:
+    """Return whether the text of its module says all about an object: a class or function there, decorated or not."""
+    if _is_decorated(obj):
+        return getattr(sys.modules.get(obj.__module__), name, None) is obj  # what its decorator keeps is no meaning
+    return isinstance(obj, type) or (inspect.isfunction(obj) and not obj.__closure__)
+
+
+def _is_decorated(obj: Any) -> bool:
+    return "__wrapped__" in getattr(obj, "__dict__", ()) and not isinstance(obj, type)
 
 
 def _is_plain_builtin(obj: Any) -> bool:
@@ -59,7 +69,7 @@ def _is_plain_builtin(obj: Any) -> bool:
 def _text_of(obj: Any) -> str:
     """Return the text of the file that defines a function or class, with its imports; empty if there is none."""
     try:
-        path = Path(inspect.getsourcefile(obj) or "")
+        path = Path(inspect.getsourcefile(inspect.unwrap(obj) if _is_decorated(obj) else obj) or "")
         module = sys.modules.get(obj.__module__ or "")
         return _with_imports(path, module if _file(module) == path else None, set())
     except SyntaxError as error:
@@ -258,11 +268,16 @@ class Fingerprint:
     def _object(self, obj: Any) -> str:
         """Return the class of an object and its state, as pickle would have it but with functions by what they do."""
         kind = type(obj)
-        if isinstance(obj, io.IOBase) or kind.__module__ in ("_thread", "threading", "_weakref", "weakref"):
+        if isinstance(obj, (io.IOBase, threading.local)) or kind.__module__ in (
+            "_thread",
+            "threading",
+            "_weakref",
+            "weakref",
+        ):
             return ""  # where an object writes, and what it waits for
         if isinstance(obj, (property, staticmethod, classmethod, functools.cached_property)):
             return self._all(*(getattr(obj, part, None) for part in ("fget", "fset", "fdel", "__func__", "func")))
-        if "__wrapped__" in getattr(obj, "__dict__", ()) and not _users(_file(sys.modules.get(kind.__module__))):
+        if _is_decorated(obj) and not _users(_file(sys.modules.get(kind.__module__))):
             return self.of(obj.__wrapped__)  # such as a function that is compiled or cached: the rest is its cache
         if isinstance(obj, BaseModel):
             return self._all(kind, {name: getattr(obj, name) for name in kind.model_fields})

@@ -183,6 +183,35 @@ def test_a_file_edited_after_its_import_is_refused(
     assert source(mine.rule) not in ("", before)
 
 
+DECORATED = """
+import functools
+import torch
+def counted(f):
+    calls = []
+    @functools.wraps(f)
+    def inner(x):
+        calls.append(x)
+        return f(x)
+    return inner
+@{decorator}
+def rule(x):
+    return {scale} * x
+"""
+
+
+@pytest.mark.parametrize("decorator", ["counted", "torch.no_grad()", "functools.lru_cache"])
+def test_a_decorated_function_is_hashed_by_its_own_file(folder: Path, decorator: str):
+    hashes = []
+    for scale in (1, 2.5):
+        written(folder, mine=DECORATED.format(decorator=decorator, scale=scale))
+        sys.modules.pop("hashed.mine", None)
+        rule = importlib.import_module("hashed.mine").rule
+        hashes.append(source(rule))
+        rule(1.0)
+        assert source(rule) == hashes[-1]
+    assert hashes[0] != hashes[1]
+
+
 def test_a_file_that_was_only_touched_is_no_other(folder: Path):
     written(folder, mine=RULE.format(level=1, scale=1))
     mine = importlib.import_module("hashed.mine")
