@@ -10,6 +10,7 @@ import difflib
 import hashlib
 import importlib
 import json
+import os
 import sys
 import traceback
 import typing
@@ -28,12 +29,13 @@ class InputError(ValueError):
     """A request that cannot be met; the message is one line that says what is allowed."""
 
 
-def what_was_raised(error: Exception) -> str:
+def what_was_raised(error: BaseException) -> str:
     """Return ``raised KeyError: 'x' (mine.py, line 12)``, with the last line of a user's own file that was running."""
     text = f"{type(error).__name__}: {error}".splitlines()[0].strip().rstrip(":.")
     for frame in reversed(traceback.extract_tb(error.__traceback__)):
         file = Path(frame.filename)
-        if not (file.is_relative_to(Path(__file__).parent) or {"site-packages", "dist-packages"} & {*file.parts}):
+        library = any(file.is_relative_to(place) for place in (Path(__file__).parent, Path(os.__file__).parent))
+        if not (library or file.name.startswith("<frozen") or {"site-packages", "dist-packages"} & {*file.parts}):
             return f"raised {text} ({file.name}, line {frame.lineno})"
     return f"raised {text}"
 
@@ -178,14 +180,28 @@ def _import(path: str) -> Any:
     module_name, _, name = path.partition(":")
     if "" not in sys.path:  # as with `python -m`, so that modules in the working directory are found
         sys.path.insert(0, "")
+    target: Any = None
     try:
         target = importlib.import_module(module_name)
         for part in name.split("."):
             target = getattr(target, part)
     except (Exception, SystemExit) as error:  # a user's module may raise anything
         reason = f"{type(error).__name__}: {error}".splitlines()[0]
-        raise InputError(f"{path}: cannot be imported ({reason}); write it as package.module:name") from error
+        raise InputError(f"{path}: cannot be imported ({reason}){_import_advice(path, target, error)}") from error
     return target
+
+
+def _import_advice(path: str, reached: Any, error: BaseException) -> str:
+    """Return what may help after an import that failed, given the object that was reached on the way."""
+    module_name, _, name = path.partition(":")
+    if reached is not None:
+        near = difflib.get_close_matches(name.rpartition(".")[2], vars(reached), n=1, cutoff=0.5)
+        return f"; did you mean {near[0]}?" if near else ""
+    missing = isinstance(error, ModuleNotFoundError) and f"{module_name}.".startswith(f"{error.name}.")
+    if missing or not all(part.isidentifier() for part in module_name.split(".")):
+        return "; write it as package.module:name, of a module that Python finds from here"
+    _, where, line = what_was_raised(error).rpartition(" (")
+    return f" in {line.removesuffix(')')}" if where and line.endswith(")") and ", line " in line else ""
 
 
 def _source_hash(obj: Any) -> str:

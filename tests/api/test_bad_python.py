@@ -141,6 +141,7 @@ TWINS: dict[str, Ask] = {
     "heads of GPT-2": option("gpt2", heads=7),
     "module that is not there": train("no_such_mod:Net"),
     "class that is not there": train("my_mod:Nothing"),
+    "class with a slip in its name": train("my_mod:Goood"),
     "path for a module": train("./my_mod:Good"),
     "module with a slip": train("slip:Net"),
     "module that fails": train("failing:Net"),

@@ -134,9 +134,13 @@ REFUSED: dict[str, tuple[tuple[object, ...], tuple[str, ...]]] = {
     # users' models
     "module that is not there": ((*TRAIN, "--model", "no_such_mod:Net"), ("no_such_mod:Net", "cannot be imported")),
     "class that is not there": ((*TRAIN, "--model", "my_mod:Nothing"), ("my_mod:Nothing", "cannot be imported")),
+    "class with a slip in its name": ((*TRAIN, "--model", "my_mod:Goood"), ("my_mod:Goood", "did you mean Good?")),
     "path for a module": ((*TRAIN, "--model", "./my_mod:Good"), ("./my_mod:Good", "package.module:name")),
     "module with a slip": ((*TRAIN, "--model", "slip:Net"), ("slip:Net", "cannot be imported")),
-    "module that fails": ((*TRAIN, "--model", "failing:Net"), ("failing:Net", "cannot be imported")),
+    "module that fails": (
+        (*TRAIN, "--model", "failing:Net"),
+        ("failing:Net", "cannot be imported", "in failing.py, line "),
+    ),
     "model that is a number": ((*TRAIN, "--model", "math:pi"), ("math:pi",)),
     "model that is a function": ((*TRAIN, "--model", "my_mod:function"), ("function", "torch.nn.Module")),
     "model with an argument left open": ((*TRAIN, "--model", "my_mod:Needy"), ("Needy", "hidden")),
