@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+import iclab
 from iclab import catalog
 from iclab.catalog import find
 from iclab.config import InputError
@@ -204,6 +205,81 @@ def test_the_readmes_model_with_adam_joins_the_papers_figure(cli, user_module, a
     assert variant.summary.startswith(
         "unfinished (the source of mine:Mine has changed since; run it again to have them)"
     )
+
+
+FOUR = """
+import torch
+from torch import nn
+from transformers import MambaConfig, MambaModel
+
+
+class Read(nn.Module):
+    def __init__(self, width, size=4):
+        super().__init__()
+        self.readin, self.readout = nn.Linear(width, size), nn.Linear(size, 1)
+
+    def forward(self, tokens):
+        return self.readout(self.inner(self.readin(tokens))[:, -1])
+
+
+class Memory(Read):  # an LSTM
+    def __init__(self, width):
+        super().__init__(width)
+        self.body = nn.LSTM(4, 4, batch_first=True)
+
+    def inner(self, x):
+        return self.body(x)[0]
+
+
+class HuggingFace(Read):
+    def __init__(self, width):
+        super().__init__(width)
+        self.body = MambaModel(MambaConfig(vocab_size=1, hidden_size=4, state_size=2, num_hidden_layers=1))
+
+    def inner(self, x):
+        return self.body(inputs_embeds=x).last_hidden_state
+
+
+class Normed(Read):
+    def __init__(self, width):
+        super().__init__(width)
+        self.body = nn.BatchNorm1d(4)
+
+    def inner(self, x):
+        return self.body(x.mT).mT.cumsum(1)
+
+
+class Attends(Read):  # trained with Adam
+    def inner(self, x):
+        return torch.softmax(x @ x.mT, -1) @ x
+"""
+
+
+def test_modules_of_every_kind_stand_beside_mamba_from_the_shell_and_from_python(cli, user_module, alone, tmp_path):
+    user_module("four", FOUR)
+    kinds = ("Memory", "HuggingFace", "Normed", "Attends")
+    models = ["mamba", "linear", *(f"four:{kind}" for kind in kinds)]
+    words = ["models=" + json.dumps(models), "yardsticks=false", 'label_rules=["flip"]', "outlier_fractions=[0.0,0.6]"]
+    words += ["steps=2", "batch_size=4", "test_prompts=20", *(f"recipes.{kind}.step_size=0.01" for kind in kinds)]
+    words.append("recipes.Attends.optimizer=adam")
+    places = ("--store", tmp_path / "store", "--out", tmp_path / "out")
+    settings = [word for setting in words for word in ("--set", setting)]
+    assert cli("run", "M-fig2", *settings, "--seeds", 2, "--workers", 1, *places).code == 0
+    content = collect(Store(tmp_path / "store"))
+    assert (content.variants, content.counted("yours"), content.counted("paper").keys()) == (1, {}, {"not run"})
+    (variant,) = section_of(content, "M-fig2").variants
+    errors = {row["model"]: row["error"] for row in variant.outcome.rows}
+    assert errors.keys() == {"mamba", "linear", *kinds}
+    assert None not in errors.values()
+
+    prompts = find("M-fig2").settings().train_prompts(0.6)
+    recipe = iclab.Recipe(steps=2, batch_size=4, step_size=0.01)
+    own = {kind: (f"four:{kind}", recipe) for kind in kinds}
+    own["Attends"] = ("four:Attends", recipe.replace(optimizer="adam"))
+    found = iclab.compare(
+        {"mamba": "mamba", "linear": "linear"} | own, prompts, seeds=2, count=20, recipes=recipe, workers=1
+    )
+    assert [line["diverged"] for line in found.summary] == [0] * 6
 
 
 def test_the_edition_that_is_shown_is_no_variant(quick_store, alone):
