@@ -7,6 +7,7 @@ earlier runs.
 
 from __future__ import annotations
 
+import difflib
 import importlib
 import inspect
 import os
@@ -63,9 +64,12 @@ def find(name: str, folder: str | None = None, records: Iterable[Mapping[str, An
         return found
     if name.lower() in mine:
         return mine[name.lower()]
-    known_ids = ", ".join([*experiments(), *(experiment.id for experiment in mine.values())])
+    ids = [*experiments(), *(experiment.id for experiment in mine.values())]
+    near = difflib.get_close_matches(name, ids, n=1)
+    hint = f"; did you mean {near[0]}?" if near else ""
     more = f" ({'; '.join(problems)})" if problems else ""
-    raise InputError(f"experiment = {name!r}: must be one of {known_ids}, or your own as package.module:Class{more}")
+    refused = f"experiment = {name!r}: must be one of {', '.join(ids)}, or your own as package.module:Class"
+    raise InputError(f"{refused}{hint}{more}")
 
 
 def own(

@@ -34,7 +34,7 @@ REFUSED: dict[str, tuple[tuple[object, ...], tuple[str, ...]]] = {
     "unknown setting in capitals": (setting("Steps=5"), ("Steps", "unknown key")),
     "setting called self": (setting("self=1"), ("self", "unknown key")),
     "setting without value": (setting("steps"), ("--set steps", "KEY=VALUE")),
-    "unknown experiment": (("run", "M-fig99"), ("experiment = 'M-fig99'", "M-fig2")),
+    "unknown experiment": (("run", "M-fig99"), ("experiment = 'M-fig99'", "did you mean M-fig")),
     "unknown experiment to show": (("show", "M-fig99"), ("experiment = 'M-fig99'", "M-fig2")),
     "too many patterns": (setting("dimension=10"), ("dimension = 10", "at least", "6 + 10 + 3 = 19")),
     "fraction above 1": (

@@ -7,6 +7,7 @@ from collections import Counter
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
+from textwrap import wrap
 from typing import TYPE_CHECKING, Any
 
 from iclab.config import InputError
@@ -62,7 +63,11 @@ class Outcome:
         """The figure, headed by its title, how much was run, and settings that differ from the defaults."""
         seeds, changed = len({row["seed"] for row in self.rows}), self.settings.unusual()
         run = f"{seeds} seeds, {self.settings.test_prompts:,} prompts each"
-        heading = (f"{self.experiment.id}: {self.experiment.title}", run, *([f"with {changed}"] if changed else []))
+        heading = (
+            f"{self.experiment.id}: {self.experiment.title}",
+            run,
+            *(wrap(f"with {changed}", 110) if changed else []),
+        )
         with self.experiment.guarded("chart"):
             chart = self.experiment.chart(self.rows, self.settings)
         if not hasattr(chart, "to_dict"):
