@@ -20,7 +20,7 @@ from importlib.metadata import entry_points
 from pathlib import Path
 from typing import Any
 
-from iclab.config import Code, InputError
+from iclab.config import Code, InputError, reason_of
 from iclab.study.experiment import Experiment
 from iclab.study.settings import Settings
 
@@ -118,7 +118,7 @@ def checked(kind: type[Experiment[Any]]) -> Experiment[Any]:
     try:
         experiment = kind()
     except (Exception, SystemExit) as error:  # a user's class may raise anything
-        reason = f"{type(error).__name__}: {error}".splitlines()[0]
+        reason = reason_of(error)
         raise InputError(f"{path}: cannot be made without arguments ({reason})") from error
     if id_.lower() == "store":
         raise InputError(f"id = {id_!r} of {path}: is the name of the store; choose another")
@@ -148,7 +148,7 @@ def _in_folder(folder: str) -> Iterator[Experiment[Any] | str]:
         try:
             module = importlib.import_module(file.stem)
         except (Exception, SystemExit) as error:  # a user's module may raise anything
-            reason = f"{type(error).__name__}: {error}".splitlines()[0]
+            reason = reason_of(error)
             yield f"{file}: cannot be imported ({reason})"
             continue
         if Path(module.__file__ or "").absolute() != file:

@@ -29,9 +29,14 @@ class InputError(ValueError):
     """A request that cannot be met; the message is one line that says what is allowed."""
 
 
+def reason_of(error: BaseException) -> str:
+    """Return the kind of an error and the first line of its message: ``KeyError: 'x'``."""
+    return f"{type(error).__name__}: {error}".splitlines()[0]
+
+
 def what_was_raised(error: BaseException) -> str:
     """Return ``raised KeyError: 'x' (mine.py, line 12)``, with the last line of a user's own file that was running."""
-    text = f"{type(error).__name__}: {error}".splitlines()[0].strip().rstrip(":.")
+    text = reason_of(error).strip().rstrip(":.")
     for frame in reversed(traceback.extract_tb(error.__traceback__)):
         file = Path(frame.filename)
         library = any(file.is_relative_to(place) for place in (Path(__file__).parent, Path(os.__file__).parent))
@@ -186,8 +191,9 @@ def _import(path: str) -> Any:
         for part in name.split("."):
             target = getattr(target, part)
     except (Exception, SystemExit) as error:  # a user's module may raise anything
-        reason = f"{type(error).__name__}: {error}".splitlines()[0]
-        raise InputError(f"{path}: cannot be imported ({reason}){_import_advice(path, target, error)}") from error
+        raise InputError(
+            f"{path}: cannot be imported ({reason_of(error)}){_import_advice(path, target, error)}"
+        ) from error
     return target
 
 

@@ -17,7 +17,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from iclab.config import InputError, shown, unknown_key
+from iclab.config import InputError, reason_of, shown, unknown_key
 from iclab.engines.ensemble import OneByOne, Weights, restore
 from iclab.engines.failures import Located, in_words, naming
 from iclab.engines.reference import CHUNK, one_thread
@@ -210,7 +210,7 @@ def _called(visit: Visit, change: Callable[..., Any], value: Any) -> Any:
     except InputError:
         raise
     except Exception as error:  # a user's function may raise anything
-        reason = f"{type(error).__name__}: {error}".splitlines()[0]
+        reason = reason_of(error)
         raise Located(f"{visit.name}: the intervention fails for seed {visit.seed} ({reason})") from error
     return value if new is None else new
 

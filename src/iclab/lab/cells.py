@@ -116,12 +116,18 @@ class MeasurementCell(Config):
 Cell = TrainingCell | MeasurementCell
 
 
-def unshippable(value: object) -> list[Code]:
-    """Return the user's functions and classes in a description that another process could not import."""
+def users_code(value: object) -> list[Code]:
+    """Return the user's functions and classes in a description."""
     if isinstance(value, Code):
-        return [] if value.importable else [value]
+        return [value]
     if isinstance(value, Config):
-        return [code for name in type(value).model_fields for code in unshippable(getattr(value, name))]
-    if isinstance(value, tuple):
-        return [code for item in value for code in unshippable(item)]
+        return [code for name in type(value).model_fields for code in users_code(getattr(value, name))]
+    if isinstance(value, (tuple, dict)):
+        items = value.values() if isinstance(value, dict) else value
+        return [code for item in items for code in users_code(item)]
     return []
+
+
+def unshippable(value: object) -> list[Code]:
+    """Return those of `users_code` that another process could not import."""
+    return [code for code in users_code(value) if not code.importable]

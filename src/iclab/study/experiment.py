@@ -13,7 +13,7 @@ from typing import Any, ClassVar, Generic, TypeVar
 
 from pydantic import ValidationError
 
-from iclab.config import InputError
+from iclab.config import InputError, reason_of
 from iclab.engines import Training
 from iclab.lab import MeasurementCell, TrainingCell
 from iclab.probes import Row
@@ -132,7 +132,7 @@ class Experiment(ABC, Generic[S]):
 
     def _told(self, error: BaseException) -> str:
         """Describe an error in one line, with the line of the user's file that it comes from."""
-        reason = f"{type(error).__name__}: {error}".splitlines()[0]
+        reason = reason_of(error)
         try:
             file = inspect.getsourcefile(type(self))
         except (OSError, TypeError):

@@ -10,7 +10,8 @@ from pathlib import Path
 from typing import Any
 
 from iclab import lab
-from iclab.config import Code, Config
+from iclab.config import Code
+from iclab.lab.cells import users_code
 from iclab.study.edition import Edition
 from iclab.study.outcome import Outcome
 
@@ -56,15 +57,3 @@ def record_of(edition: Edition, *, until_decided: bool = False) -> Record:
         "code": dict(sorted(code.items())),
         "folders": folders if code else [],
     }
-
-
-def users_code(value: object) -> list[Code]:
-    """Return the user's functions and classes in a description."""
-    if isinstance(value, Code):
-        return [value]
-    if isinstance(value, Config):
-        return [code for name in type(value).model_fields for code in users_code(getattr(value, name))]
-    if isinstance(value, (tuple, dict)):
-        items = value.values() if isinstance(value, dict) else value
-        return [code for item in items for code in users_code(item)]
-    return []
