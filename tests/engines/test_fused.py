@@ -7,8 +7,8 @@ import pytest
 import torch
 
 from iclab.config import InputError, OutsideTheoremWarning
-from iclab.engines import Recipe, Switch, Training, answers, check, faster_obstacle, fused, train, weights
-from iclab.engines.fused import prompt_kernels, step_kernels
+from iclab.engines import Recipe, Switch, Training, answers, check, faster_obstacle, train, weights
+from iclab.engines.fused import one_layer, prompt_kernels, step_kernels
 from iclab.engines.fused.compiling import SOURCES
 from iclab.engines.fused.exponential import exponential
 from iclab.probes import measure
@@ -248,7 +248,7 @@ def test_drawn_prompts_are_the_samplers():
         first, step = int(rng.integers(0, 1000)), int(rng.integers(0, 1000))
         expected = prompts.draw([trial], Stream.TEST, step=step, first=first, count=16, dtype=np.float64)
         s = prompt_kernels.make_scratch(length, len(prompts.dictionary(prompts.patterns.basis(0))), np.float64)
-        prompt_kernels.draw(fused.drawing(prompts, np.dtype(np.float64)), s, trial, int(Stream.TEST), step, first)
+        prompt_kernels.draw(one_layer.drawing(prompts, np.dtype(np.float64)), s, trial, int(Stream.TEST), step, first)
 
         def lanes(array, length=length):
             return array.reshape(length + 1, 16).T

@@ -15,6 +15,7 @@ from pydantic import ValidationError
 from iclab import prompts
 from iclab.config import InputError
 from iclab.engines import ENGINES
+from iclab.engines.registry import FORMS
 from iclab.lab import MeasurementCell, TrainingCell
 from iclab.models import MODELS, Architecture, Model
 from iclab.probes import PROBES
@@ -212,13 +213,13 @@ def test_no_two_changes_share_a_hash():
 
 
 def raise_version(monkeypatch: pytest.MonkeyPatch, kind: str, name: str) -> None:
-    """Raise the version of the prompts, or of one model, engine or probe."""
+    """Raise the version of the prompts, or of one model, engine, form of the fused engine or probe."""
     if kind == "prompts":
         monkeypatch.setattr(prompts, "VERSION", prompts.VERSION + 1)
     elif kind == "model":
         monkeypatch.setattr(MODELS[name], "version", MODELS[name].version + 1)
     else:
-        table = {"engine": ENGINES, "probe": PROBES}[kind]
+        table = {"engine": ENGINES, "form": FORMS, "probe": PROBES}[kind]
         monkeypatch.setitem(table, name, table[name]._replace(version=table[name].version + 1))
 
 
@@ -237,14 +238,14 @@ NOISY_TEST = {"prompts.noise": 0.5}  # which the fused engine leaves to the refe
         ("model", "gpt2", ON_FUSED, "none"),
         ("model", "gpt2", GPT2, "both"),
         ("model", "mamba", GPT2, "none"),
-        ("engine", "fused", ON_FUSED, "both"),
+        ("form", "one-layer", ON_FUSED, "both"),
         ("engine", "reference", ON_FUSED, "none"),
         ("engine", "reference", ON_FUSED | NOISY_TEST, "measurement"),
         ("engine", "reference", ON_FUSED | {"probe": "tokens"}, "measurement"),
         ("engine", "reference", ON_FUSED | {"probe": "vote"}, "none"),
         ("engine", "reference", ON_FUSED | {"probe": "norms"}, "none"),
         ("engine", "reference", ON_REFERENCE, "both"),
-        ("engine", "fused", ON_REFERENCE, "none"),
+        ("form", "one-layer", ON_REFERENCE, "none"),
         ("engine", "compact", ON_COMPACT, "both"),
         ("engine", "reference", ON_COMPACT, "both"),
         ("probe", "error", ON_FUSED, "measurement"),

@@ -9,7 +9,8 @@ import numba
 import numpy as np
 
 from iclab.engines import Training
-from iclab.engines.fused import SeedState, gate_kind, prompt_kernels, step_kernels
+from iclab.engines.fused import prompt_kernels, step_kernels
+from iclab.engines.fused.one_layer import OneLayer, gate_kind
 from iclab.engines.fused.prompt_kernels import LANES
 
 REPEATS = 2000
@@ -53,7 +54,7 @@ def stages(training: Training) -> dict[str, float]:
 
     The backward pass is for a prompt inside the hinge; tables and gradients are for a whole batch.
     """
-    state = SeedState(training, 0, training.prompts.patterns.basis(0))
+    state = OneLayer(training, 0, training.prompts.patterns.basis(0))
     kind, length = gate_kind(training), training.prompts.context_length
     tables = (state.tables.products, state.tables.logits)
     work: dict[str, tuple[Any, tuple[Any, ...], float]] = {

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from iclab.config import Code, InputError
 from iclab.engines import intervening, reference
 from iclab.engines.failures import naming
-from iclab.engines.registry import ENGINES, FUSED, FUSED_SUMS
+from iclab.engines.registry import ENGINES, fused_form
 from iclab.engines.rehearsal import rehearse_answers
 from iclab.engines.trained import Advance, Notify, Trained
 from iclab.engines.training import Training
@@ -35,12 +35,12 @@ class Runner(Protocol):
         """Return the model's own weights, (seeds, …), from a snapshot."""
 
 
-def _runner(engine: str) -> Runner:
-    if engine != "fused":
+def _runner(training: Training) -> Runner:
+    if training.engine != "fused":
         return reference
     from iclab.engines import fused  # imported late, because numba takes long to import
 
-    return fused
+    return fused.form(training)
 
 
 def check(training: Training, tests: Iterable[Prompts] = ()) -> None:
@@ -50,7 +50,7 @@ def check(training: Training, tests: Iterable[Prompts] = ()) -> None:
     if training.engine == "fused":
         from iclab.engines import fused
 
-        fused.check(training)
+        fused.form(training).check(training)
     else:
         reference.stacking_obstacle(training)  # which tries the model
     kinds = {(p.context_length, p.outliers.labels, p.outliers.placement): p for p in tests}
@@ -77,12 +77,12 @@ def train(
     threads: int = 1,
 ) -> Trained:
     """Train every seed from its initial weights, as the recipe says."""
-    return _runner(training.engine).train(training, seeds, advance, notify, threads)
+    return _runner(training).train(training, seeds, advance, notify, threads)
 
 
 def weights(trained: Trained, at: int | None = None) -> dict[str, torch.Tensor]:
     """Return the model's own weights by name, (seeds, …), after step ``at``; by default the last."""
-    return _runner(trained.training.engine).weights(trained, kept_step(trained, at))
+    return _runner(trained.training).weights(trained, kept_step(trained, at))
 
 
 def answers(
@@ -119,7 +119,9 @@ def sum_answers(
         from iclab.engines import fused
 
         step = kept_step(trained, at)
-        return fused.sums(trained, probe, prompts, count, at=step, draw=draw, advance=advance, threads=threads)
+        return fused.form(trained.training).sums(
+            trained, probe, prompts, count, at=step, draw=draw, advance=advance, threads=threads
+        )
     total: Sums = {}
     for batch, answer in answers(trained, prompts, count, at=at, step=draw, advance=advance):
         _add(total, add(batch, answer))
@@ -152,7 +154,10 @@ def answer_versions(training: Training, probe: str, prompts: Prompts) -> dict[st
 
 def sums_itself(training: Training, probe: str, prompts: Prompts) -> bool:
     """Whether the engine of a training sums a probe by itself, without the reference engine."""
-    return training.engine == "fused" and probe in FUSED_SUMS and not FUSED.obstacle(prompts)
+    if training.engine != "fused":
+        return False
+    form = fused_form(training)
+    return probe in form.sums and not form.scope.obstacle(prompts)
 
 
 def _add(total: Sums, more: Sums) -> None:

@@ -1,19 +1,20 @@
 """The engines: their versions, and which trainings each of them can run.
 
-fused      one-layer models in dictionary coordinates, compiled by numba
+fused      families of models in dictionary coordinates, compiled by numba
 compact    models that answer prompts in dictionary coordinates, trained by the loop of the reference engine
 reference  any model, on dense prompts, in PyTorch
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, NamedTuple
 
 from iclab import prompts
 from iclab.engines.scope import Scope
 
 if TYPE_CHECKING:
+    from iclab.engines.recipe import Recipe
     from iclab.engines.training import Training
 
 _TRAINING = {"model", "prompts", "recipe", "engine", "dtype", "device", "basis_seed"}
@@ -44,38 +45,85 @@ FUSED = Scope("fused", {**_SHARED, "Prompts": _M_PROMPTS}, functions=False)
 COMPACT = Scope("compact", {**_SHARED, "Prompts": _M_PROMPTS | _T_PROMPTS | {"signal"}})  # noise is in no dictionary
 
 
-FUSED_OPTIONS = ("state_size", "init_scale", "gate_scale")
-"""The options of models that the fused engine knows."""
+ONE_LAYER_OPTIONS = ("state_size", "init_scale", "gate_scale")
+"""The options of one-layer models that the fused engine knows."""
 
 _MARGINS = ("prompts", "right", "wrong", "ties", "nans", "hinge", "hinge_squares")
-FUSED_SUMS = {
-    "error": _MARGINS,
-    "worst": _MARGINS,
-    "worst-placement": _MARGINS,
-    "attention": ("prompts", "same", "other", "same_squares", "other_squares"),
-    "gates": ("clean_count", "clean", "outlier_count", "outlier", "rank_count", "rank"),
-}
-"""The probes that the fused engine sums, and the rows of its kernel's sums, named as in `iclab.probes.answers`."""
+_ATTENTION = ("prompts", "same", "other", "same_squares", "other_squares")
+_GATES = ("clean_count", "clean", "outlier_count", "outlier", "rank_count", "rank")
 
 
-def _fused_obstacle(training: Training) -> str:
+OWN_WEIGHTS = "the model's own weights, seeds stacked in front"
+
+
+class FusedForm(NamedTuple):
+    """A family of models that the fused engine has kernels for."""
+
+    module: str
+    """The module in `iclab.engines.fused` that runs it."""
+    version: int
+    """Part of the hash of its cells. Raise it when the same description trains to other weights, beyond rounding."""
+    scope: Scope
+    """The fields of trainings and of test prompts that it knows."""
+    obstacle: Callable[[Training], str]
+    """Returns a further reason why it cannot run a training; empty if it can."""
+    sums: Mapping[str, tuple[str, ...]]
+    """The probes that it sums, and the rows of its kernel's sums, named as in `iclab.probes.answers`."""
+    stores: str
+    """What its snapshots hold."""
+
+
+def _one_layer_obstacle(training: Training) -> str:
     model, recipe = training.model, training.recipe
-    if model.architecture.fused_gate is None:
-        return f"model {model.label} has no fused form"
     if missing := {"state_size", "init_scale"} - model.options.keys():
         return f"model {model.label} has no option {min(missing)}, which the fused engine needs"
     defaults = model.default_options
     for option, value in model.options.items():
-        if option not in FUSED_OPTIONS and value != defaults.get(option):
+        if option not in ONE_LAYER_OPTIONS and value != defaults.get(option):
             return f"model.options.{option} = {value}: the fused engine knows only the default, {defaults.get(option)}"
     size, dimension = model.options["state_size"], training.prompts.patterns.dimension
     if size is not None and size < dimension:
         return f"state_size = {size}: must be at least the dimension, {dimension}, or weights do not start as δI"
     if recipe.optimizer != "sgd":
         return f"optimizer = {recipe.optimizer}: the fused engine knows only sgd; others leave the span of the patterns"
-    if further := sorted(set(recipe.optimizer_options) - {"momentum"}):
-        return f"optimizer_options.{further[0]}: the fused engine knows only momentum"
-    return _device_obstacle(training) or FUSED.obstacle(training)
+    return sgd_obstacle(recipe)
+
+
+def sgd_obstacle(recipe: Recipe) -> str:
+    """Return what the fused engine does not know of SGD's options."""
+    further = sorted(set(recipe.optimizer_options) - {"momentum"})
+    return f"optimizer_options.{further[0]}: the fused engine knows only momentum" if further else ""
+
+
+FORMS: dict[str, FusedForm] = {
+    "one-layer": FusedForm(
+        module="one_layer",
+        version=1,
+        scope=FUSED,
+        obstacle=_one_layer_obstacle,
+        sums={
+            "error": _MARGINS,
+            "worst": _MARGINS,
+            "worst-placement": _MARGINS,
+            "attention": _ATTENTION,
+            "gates": _GATES,
+        },
+        stores="coordinates in the patterns' frame, see docs/fused.md; iclab.load(…).weights() makes the matrices",
+    ),
+}
+"""The forms of the fused engine by the name that an architecture declares as ``fused_form``."""
+
+
+def fused_form(training: Training) -> FusedForm:
+    """Return the form of the fused engine that a training runs on."""
+    return FORMS[training.model.architecture.fused_form or ""]
+
+
+def _fused_obstacle(training: Training) -> str:
+    if training.model.architecture.fused_form is None:
+        return f"model {training.model.label} has no fused form"
+    form = fused_form(training)
+    return form.obstacle(training) or _device_obstacle(training) or form.scope.obstacle(training)
 
 
 def _compact_obstacle(training: Training) -> str:
@@ -92,24 +140,17 @@ class Engine(NamedTuple):
     """One way to train a model."""
 
     version: int
-    """Part of the hash of its cells. Raise it when the same description trains to other weights, beyond rounding."""
+    """As for `FusedForm`; each form of the fused engine has its own instead."""
     obstacle: Callable[[Training], str]
     """Returns the reason why it cannot run a training; empty if it can."""
     built_on: tuple[str, ...] = ()
     """Other engines whose code it runs, so that their versions count too."""
     separate_seeds: bool = False
     """Whether it trains every seed by itself, in threads. Then results never depend on which seeds run together."""
-    stores: str = "the model's own weights, seeds stacked in front"
-    """What its snapshots hold."""
 
 
 ENGINES: dict[str, Engine] = {
-    "fused": Engine(
-        version=1,
-        obstacle=_fused_obstacle,
-        separate_seeds=True,
-        stores="coordinates in the patterns' frame, see docs/fused.md; iclab.load(…).weights() makes the matrices",
-    ),
+    "fused": Engine(version=0, obstacle=_fused_obstacle, separate_seeds=True),
     "compact": Engine(version=1, obstacle=_compact_obstacle, built_on=("reference",)),
     "reference": Engine(version=1, obstacle=lambda training: ""),
 }
@@ -124,11 +165,19 @@ def versions(training: Training) -> dict[str, int]:
     """Return the versions of all code that decides the weights of a training: part of the hash of its cells."""
     names = (training.engine, *ENGINES[training.engine].built_on)
     engines = {name: ENGINES[name].version for name in names}
+    if training.engine == "fused":
+        engines = {"fused": fused_form(training).version}
     users = {"users_modules": USERS_MODULES} if training.model.is_users else {}
     return {"prompts": prompts.VERSION, "model": training.model.architecture.version, **engines, **users}
 
 
+def stores(training: Training) -> str:
+    """Say what the snapshots of a training hold."""
+    return fused_form(training).stores if training.engine == "fused" else OWN_WEIGHTS
+
+
 def faster_obstacle(training: Training) -> str:
     """Return the reason why a training cannot run on the faster engine its model was written for; empty if it can."""
-    faster = "compact" if training.model.architecture.has_compact_form else "fused"
+    kind = training.model.architecture
+    faster = "compact" if kind.has_compact_form and kind.fused_form is None else "fused"
     return ENGINES[faster].obstacle(training)

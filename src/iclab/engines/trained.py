@@ -17,7 +17,7 @@ from safetensors import SafetensorError, safe_open
 from safetensors.torch import save_file
 
 from iclab.config import InputError, OutsideTheoremWarning, explain
-from iclab.engines.registry import ENGINES, versions
+from iclab.engines.registry import stores, versions
 from iclab.engines.training import Training
 from iclab.prompts import Basis, Prompts
 
@@ -101,7 +101,7 @@ class Trained:
             "training": self.training.model_dump_json(),
             "seeds": json.dumps(self.seeds),
             "versions": json.dumps(versions(self.training)),
-            "form": ENGINES[self.training.engine].stores,
+            "form": stores(self.training),
             "changed": json.dumps(self.changed),
         }
         try:

@@ -83,6 +83,9 @@ class Architecture(nn.Module):
 
     It then knows the weights ``key``, ``query`` and ``gate`` and the options ``state_size`` and ``init_scale``, all as
     in `iclab.models.mamba`. Not inherited: a subclass may compute something else."""
+    fused_form: ClassVar[str | None] = None
+    """The form of the fused engine that may stand in for ``forward``: ``one-layer`` follows from ``fused_gate``; the
+    others are in `iclab.engines.registry`. Not inherited either."""
     has_compact_form: ClassVar[bool] = False
     """Whether it defines ``answer_compact``. Set for you, and not inherited either."""
 
@@ -95,9 +98,11 @@ class Architecture(nn.Module):
 
     def __init_subclass__(cls, **keywords: Any) -> None:
         super().__init_subclass__(**keywords)
-        for declaration in ("name", "fused_gate"):
+        for declaration in ("name", "fused_gate", "fused_form"):
             if declaration not in vars(cls):
                 setattr(cls, declaration, getattr(Architecture, declaration))
+        if cls.fused_gate is not None:
+            cls.fused_form = "one-layer"
         cls.has_compact_form = "answer_compact" in vars(cls)
         if cls.name and cls.__module__.rpartition(".")[0] == __package__:
             _register(cls)

@@ -1,11 +1,8 @@
-"""Training on the fused engine: the state of each seed, and the steps it takes."""
+"""Training one-layer models on the fused engine: the state of each seed, and the steps it takes."""
 
 from __future__ import annotations
 
-import threading
-from collections.abc import Iterator
-from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -16,6 +13,7 @@ from iclab.config import InputError
 from iclab.engines.fused import step_kernels
 from iclab.engines.fused.frame import Frame
 from iclab.engines.fused.prompt_kernels import Drawing, make_scratch
+from iclab.engines.fused.seeds import SeedState, train_apart
 from iclab.engines.fused.step_kernels import (
     HINGE,
     LINEAR,
@@ -28,14 +26,10 @@ from iclab.engines.fused.step_kernels import (
     make_tables,
 )
 from iclab.engines.recipe import Recipe
-from iclab.engines.stopping import Countdown
-from iclab.engines.trained import Advance, Notify, Trained, bases
+from iclab.engines.trained import Advance, Notify, Trained
 from iclab.engines.training import Training
 from iclab.models.gates import initial_gate
 from iclab.prompts import Basis, Prompts, Stream
-
-CHUNK_PROMPTS = 200_000
-"""Training prompts between two calls that show progress: about a tenth of a second."""
 
 
 def gate_kind(training: Training) -> int:
@@ -64,35 +58,14 @@ def train(
 ) -> Trained:
     """Train every seed; the result depends neither on the number of threads nor on the other seeds."""
     check(training)
-    recipe, dtype = training.recipe, np.dtype(training.dtype)
-    states = [SeedState(training, seed, basis) for seed, basis in zip(seeds, bases(training, seeds), strict=True)]
-    losses = np.full((len(seeds), recipe.steps), np.nan, dtype=dtype)
-    diverged_at = np.full(len(seeds), -1, dtype=np.int64)
-    snapshots = {0: _stack(states)}
-    rates = np.array([recipe.step_size * recipe.rate(step) for step in range(recipe.steps)], dtype=dtype)
-    with _announced(notify):
-        states[0].run(training.prompts, 0, 0, rates, losses[0])  # no step: compiles, or reads the cache
-    with ThreadPoolExecutor(threads) as pool:
-        for first, last in _stretches(recipe, len(seeds), threads):
-            prompts = training.prompts_at(first)
-            alive = [i for i in range(len(seeds)) if diverged_at[i] < 0 and not states[i].stopped]
-            jobs = {i: pool.submit(states[i].run, prompts, first, last, rates, losses[i]) for i in alive}
-            for i, job in jobs.items():
-                diverged_at[i] = job.result()
-            advance((last - first) * recipe.batch_size * len(seeds))
-            if last in recipe.kept:
-                snapshots[last] = _stack(states, diverged_at)
-    for i, state in enumerate(states):
-        if diverged_at[i] < 0 and not state.finite:
-            diverged_at[i] = recipe.steps
-    return Trained(training, tuple(seeds), snapshots, diverged_at, losses.T.astype(np.float64))
+    return train_apart(training, seeds, OneLayer, advance, notify, threads)
 
 
-class SeedState:
-    """The weights and working memory of one seed."""
+class OneLayer(SeedState):
+    """The weights and working memory of one seed of a one-layer model."""
 
     def __init__(self, training: Training, seed: int, basis: Basis) -> None:
-        self.training, self.seed, self.basis = training, seed, basis
+        super().__init__(training, seed, basis)
         self.kind = gate_kind(training)
         self.frame = Frame.of(training, basis)
         dtype, r = np.dtype(training.dtype), self.frame.rank
@@ -111,42 +84,20 @@ class SeedState:
             *(np.zeros(shape, dtype=dtype) for shape in shapes + shapes),
         )
         self.rules = _rules(training.recipe, dtype)
-        self.stopped = False
-        """Whether it stopped early."""
-        self.countdown = Countdown(training.recipe.stop) if training.recipe.stop else None
-        self._prepare(training.prompts)
+        self.prepare(training.prompts)
 
     @property
-    def finite(self) -> bool:
-        """Whether all weights are finite."""
-        return all(np.isfinite(w).all() for w in self.weights[:3])
+    def changing(self) -> Sequence[NDArray[np.floating]]:
+        """Weights, gradients and momenta."""
+        return self.weights
 
-    def run(
-        self, prompts: Prompts, first: int, last: int, rates: NDArray[np.floating], losses: NDArray[np.floating]
-    ) -> int:
-        """Take steps ``first`` … ``last − 1``; return the step at which the loss is not finite, or −1.
+    def kept(self) -> dict[str, NDArray[np.floating]]:
+        """Return the weights in coordinates of the frame."""
+        names = ("key", "query") if self.kind == UNGATED else ("key", "query", "gate")
+        return {name: getattr(self.weights, name) for name in names}
 
-        If the recipe stops the seed early, it has taken just the steps up to there.
-        """
-        if prompts is not self.prompts:
-            self._prepare(prompts)
-        if self.countdown is None:
-            return self._steps(first, last, rates, losses)
-        before = [w.copy() for w in self.weights]
-        diverged = self._steps(first, last, rates, losses)
-        finite = range(first, last if diverged < 0 else diverged)
-        end = next((step + 1 for step in finite if self.countdown.ends_with(losses[step])), None)
-        if end is None:
-            return diverged
-        self.stopped = True
-        if end < last:  # go back, and take no more than these
-            for now, then in zip(self.weights, before, strict=True):
-                now[...] = then
-            losses[first:last] = np.nan
-            self._steps(first, end, rates, losses)
-        return -1
-
-    def _steps(self, first: int, last: int, rates: NDArray[np.floating], losses: NDArray[np.floating]) -> int:
+    def steps(self, first: int, last: int, rates: NDArray[np.floating], losses: NDArray[np.floating]) -> int:
+        """Take steps; return the step at which the loss is not finite, or −1."""
         return step_kernels.train(
             self.drawing,
             self.kind,
@@ -164,7 +115,7 @@ class SeedState:
             losses,
         )
 
-    def _prepare(self, prompts: Prompts) -> None:
+    def prepare(self, prompts: Prompts) -> None:
         """Allocate tables and working memory for a distribution."""
         dtype = self.weights.key.dtype
         self.prompts = prompts
@@ -182,29 +133,6 @@ def _rules(recipe: Recipe, dtype: np.dtype[Any]) -> Rules:
     moves = (name not in recipe.frozen for name in ("key", "query", "gate"))
     loss = {"hinge": HINGE, "linear": LINEAR, "squared": SQUARED, "logistic": LOGISTIC}[str(recipe.loss)]
     return Rules(recipe.batch_size, loss, dtype.type(clip), dtype.type(momentum), *moves)
-
-
-def _stretches(recipe: Recipe, seeds: int, threads: int) -> Iterator[tuple[int, int]]:
-    """Cut the training at snapshots and switches, and often enough to show progress."""
-    stride = max(1, CHUNK_PROMPTS * threads // (recipe.batch_size * seeds))
-    ends = sorted({*recipe.kept, *(switch.step for switch in recipe.switches)} - {0})
-    first = 0
-    for end in ends:
-        while first < end:
-            last = min(first + stride, end)
-            yield first, last
-            first = last
-
-
-def _stack(states: list[SeedState], diverged_at: NDArray[np.int64] | None = None) -> dict[str, torch.Tensor]:
-    """Copy the weights of all seeds; NaN where a seed has diverged."""
-    out = {}
-    for name in ("key", "query", "gate")[: 2 if states[0].kind == UNGATED else 3]:
-        stacked = torch.from_numpy(np.stack([getattr(state.weights, name) for state in states]))
-        if diverged_at is not None:
-            stacked[torch.from_numpy(diverged_at >= 0)] = torch.nan
-        out[name] = stacked
-    return out
 
 
 def weights(trained: Trained, step: int) -> dict[str, torch.Tensor]:
@@ -254,14 +182,3 @@ def drawing(prompts: Prompts, dtype: np.dtype) -> Drawing:
         irrelevant_scale=dtype.type(prompts.irrelevant_scale),
         outlier_scale=dtype.type(outliers.scale),
     )
-
-
-@contextmanager
-def _announced(notify: Notify) -> Iterator[None]:
-    """Explain the wait if compiling takes long; numba keeps the result on disk."""
-    timer = threading.Timer(2.0, notify, ("compiling the fused engine: once on this machine, about 15 seconds",))
-    timer.start()
-    try:
-        yield
-    finally:
-        timer.cancel()

@@ -1,4 +1,4 @@
-"""Measurements on the fused engine: probes that it adds up without a dense token."""
+"""Measurements of one-layer models on the fused engine: probes that it adds up without a dense token."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from iclab.engines.fused.learning import drawing, gate_kind, gate_scale
 from iclab.engines.fused.prompt_kernels import make_scratch
 from iclab.engines.fused.step_kernels import ATTENTION, ERROR, GATES
 from iclab.engines.fused.worst_kernels import make_choices
-from iclab.engines.registry import FUSED_SUMS
+from iclab.engines.registry import FORMS
 from iclab.engines.trained import Advance, Trained
 from iclab.models.gates import initial_gate
 from iclab.prompts import Prompts, Stream
@@ -34,7 +34,7 @@ def sums(
     threads: int = 1,
 ) -> dict[str, NDArray[np.float64]]:
     """Measure every seed on test prompts; `iclab.probes` turns the sums into rows."""
-    names = FUSED_SUMS[probe]
+    names = FORMS["one-layer"].sums[probe]
     width = prompts.context_length if probe == "gates" else 1
     code = {"error": ERROR, "attention": ATTENTION, "gates": GATES}.get(probe)
     kind = gate_kind(trained.training)

@@ -330,7 +330,7 @@ def tally(sums, margin):  # type: ignore[no-untyped-def]
 
 @compiled
 def measure(drawing, kind, probe, s, products, logits, seed, stream, step, first, count, sums):  # type: ignore[no-untyped-def]
-    """Answer test prompts ``first`` … ``first + count − 1`` and add them to ``sums``, with the rows of `FUSED_SUMS`."""
+    """Answer test prompts ``first`` … ``first + count − 1`` and add them to ``sums``, with the rows of `FORMS`."""
     length = drawing.length
     for start in range(first, first + count, LANES):
         draw(drawing, s, seed, stream, step, start)
