@@ -95,6 +95,24 @@ def sgd_obstacle(recipe: Recipe) -> str:
     return f"optimizer_options.{further[0]}: the fused engine knows only momentum" if further else ""
 
 
+ADAM = frozenset({"betas", "eps", "weight_decay"})
+"""The options of Adam and AdamW that the fused engine knows."""
+
+
+def _deep_obstacle(training: Training) -> str:
+    options, recipe = training.model.options, training.recipe
+    if options.get("form", "parallel") != "parallel":
+        return f"model.options.form = {options['form']}: the fused engine knows only the default, parallel"
+    if options.get("gating") == "channel":
+        return "model.options.gating = channel: the fused engine knows only the default, scalar"
+    if recipe.optimizer not in ("sgd", "adam", "adamw"):
+        return f"optimizer = {recipe.optimizer}: the fused engine knows sgd, adam and adamw for deep models"
+    if recipe.optimizer == "sgd":
+        return sgd_obstacle(recipe)
+    further = sorted(set(recipe.optimizer_options) - ADAM)
+    return f"optimizer_options.{further[0]}: the fused engine knows only {', '.join(sorted(ADAM))}" if further else ""
+
+
 FORMS: dict[str, FusedForm] = {
     "one-layer": FusedForm(
         module="one_layer",
@@ -109,6 +127,14 @@ FORMS: dict[str, FusedForm] = {
             "gates": _GATES,
         },
         stores="coordinates in the patterns' frame, see docs/fused.md; iclab.load(…).weights() makes the matrices",
+    ),
+    "deep": FusedForm(
+        module="deep",
+        version=1,
+        scope=FUSED,
+        obstacle=_deep_obstacle,
+        sums={"error": _MARGINS, "attention": _ATTENTION, "gates": _GATES},
+        stores=OWN_WEIGHTS,
     ),
 }
 """The forms of the fused engine by the name that an architecture declares as ``fused_form``."""

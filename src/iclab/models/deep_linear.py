@@ -33,6 +33,7 @@ class DeepLinear(Deep):
     label = "linear Transformer"
     colour = "#D55E00"
     list_order = 50
+    fused_form = "deep"
     step_size = 0.1
 
     def __init__(

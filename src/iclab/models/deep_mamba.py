@@ -46,6 +46,7 @@ class DeepMamba(Deep):
     label = "Mamba"
     colour = "#0072B2"
     list_order = 40
+    fused_form = "deep"
     step_size = 0.02
 
     def __init__(

@@ -20,6 +20,7 @@ class DeepSoftmax(Deep):
     label = "softmax attention"
     colour = "#009E73"
     list_order = 60
+    fused_form = "deep"
     step_size = 0.1
 
     def __init__(

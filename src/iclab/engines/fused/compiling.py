@@ -17,9 +17,8 @@ llvmlite.binding.set_option("iclab", "-runtime-memory-check-threshold=256")
 
 
 def _hash_sources() -> str:
-    here = Path(__file__).parent
-    names = ("compiling", "exponential", "prompt_kernels", "step_kernels", "worst_kernels")
-    files = [here / f"{name}.py" for name in names]
+    names = ("*_kernels.py", "compiling.py", "exponential.py", "lanes.py", "rules.py", "shape.py")
+    files = [file for name in names for file in sorted(Path(__file__).parent.rglob(name))]
     return hashlib.sha256(b"".join(file.read_bytes() for file in (*files, Path(counter_kernels.__file__)))).hexdigest()
 
 

@@ -1,0 +1,165 @@
+"""Training deep models on the fused engine."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+
+from iclab.config import InputError
+from iclab.engines.ensemble import initial_modules
+from iclab.engines.fused.deep import step_kernels
+from iclab.engines.fused.deep.frame import NAMES, lift, project, rows, training_frame
+from iclab.engines.fused.deep.shape import (
+    ALL,
+    CONTEXT,
+    GATED,
+    LINEAR,
+    PAST,
+    SOFTMAX,
+    Shape,
+    Weights,
+    make_memory,
+    make_tables,
+    make_weights,
+)
+from iclab.engines.fused.deep.step_kernels import Plan
+from iclab.engines.fused.learning import drawing
+from iclab.engines.fused.prompt_kernels import make_scratch
+from iclab.engines.fused.rules import loss_code, make_update
+from iclab.engines.fused.seeds import SeedState, train_apart
+from iclab.engines.trained import Advance, Notify, Trained
+from iclab.engines.training import Training
+from iclab.prompts import Basis, Prompts, Stream
+
+CHUNK_PROMPTS = 20_000
+"""Training prompts between two calls that show progress."""
+KINDS = {"deep-linear": LINEAR, "deep-softmax": SOFTMAX, "deep-mamba": GATED}
+
+
+def check(training: Training) -> None:
+    """Refuse a recipe that freezes what the model does not have."""
+    names = [name for name in NAMES if name in parameters(training)]
+    if unknown := sorted(set(training.recipe.frozen) - set(names)):
+        raise InputError(f"recipe.frozen = {unknown[0]}: is no parameter of this model; it has {', '.join(names)}")
+
+
+def parameters(training: Training) -> set[str]:
+    """Return the names of the model's weights."""
+    options = training.model.options
+    values = options["heads"] > 1 if options["values"] is None else options["values"]
+    gated = {"gate"} if training.model.label == "deep-mamba" else set()
+    return {"key", "query"} | ({"value", "output"} if values else set()) | gated
+
+
+def train(
+    training: Training,
+    seeds: tuple[int, ...],
+    advance: Advance = lambda prompts: None,
+    notify: Notify = lambda text: None,
+    threads: int = 1,
+) -> Trained:
+    """Train every seed; the result depends neither on the number of threads nor on the other seeds."""
+    check(training)
+    return train_apart(training, seeds, DeepSeed, advance, notify, threads, CHUNK_PROMPTS)
+
+
+def weights(trained: Trained, step: int) -> dict[str, torch.Tensor]:
+    """Return the model's own weights, which snapshots hold."""
+    return trained.snapshots[step]
+
+
+def make_shape(training: Training, rank: int, length: int) -> Shape:
+    """Describe the model in ``rank`` coordinates, on prompts of ``length`` examples."""
+    options, dtype = training.model.options, np.dtype(training.dtype)
+    kind, named, heads = KINDS[training.model.label], parameters(training), options["heads"]
+    seen = {"all": ALL, "past": PAST, "context": CONTEXT}[options.get("sees", "past")]
+    return Shape(
+        kind=kind,
+        sees=seen,
+        layers=options["layers"],
+        heads=heads,
+        tokens=length + 1,
+        channels=rank + 1,
+        rows=rank // heads,
+        parts=rank // heads + 1 if "value" in named else 0,
+        gates=1 if "gate" in named else 0,
+        residual=options["residual"],
+        normed=options["norm"] == "rms",
+        factor=dtype.type(1.0 / length if options.get("divide") else 1.0),
+        width=dtype.type(training.prompts.patterns.dimension + 1),
+    )
+
+
+def fill_weights(weights: Weights, matrices: dict[str, NDArray[np.float64]]) -> None:
+    """Copy matrices (layers, heads, …) into kernels' weights."""
+    for name, value in matrices.items():
+        getattr(weights, name)[...] = value
+
+
+class DeepSeed(SeedState):
+    """The weights and working memory of one seed of a deep model."""
+
+    def __init__(self, training: Training, seed: int, basis: Basis) -> None:
+        super().__init__(training, seed, basis)
+        module = initial_modules(training, (seed,), (basis,))[0]
+        self.start = {name: p.detach().double().numpy() for name, p in module.named_parameters()}
+        self.frame = training_frame(training, basis, self.start)
+        self.dtype = np.dtype(training.dtype)
+        shape = make_shape(training, len(self.frame), training.prompts.context_length)
+        self.weights, self.gradient, self.memory, self.squares = (make_weights(shape, self.dtype) for _ in range(4))
+        fill_weights(self.weights, project(self.start, self.frame))
+        recipe = training.recipe
+        moves = tuple(name in self.start and name not in recipe.frozen for name in NAMES)
+        clip = self.dtype.type(recipe.clip or 0.0)
+        self.plan = Plan(recipe.batch_size, loss_code(recipe), clip, moves)  # type: ignore[arg-type]
+        self.rule = make_update(recipe, self.dtype)
+        self.prepare(training.prompts)
+
+    @property
+    def changing(self) -> Sequence[NDArray[Any]]:
+        """Weights, and what the optimiser remembers."""
+        return (*self.weights, *self.memory, *self.squares)
+
+    def kept(self) -> dict[str, NDArray[np.floating]]:
+        """Return the model's own weights."""
+        moved = {name: getattr(self.weights, name).astype(np.float64) for name in self.start}
+        return {name: w.astype(self.dtype) for name, w in lift(self.start, moved, self.frame).items()}
+
+    def prepare(self, prompts: Prompts) -> None:
+        """Allocate tables and working memory for a distribution."""
+        self.prompts = prompts
+        self.shape = make_shape(self.training, len(self.frame), prompts.context_length)
+        self.drawing = drawing(prompts, self.dtype)
+        dictionary = prompts.dictionary(self.basis)
+        self.rows = rows(dictionary, self.frame, self.dtype)
+        self.tables = make_tables(self.shape, self.dtype)
+        self.block, self.waiting = (make_memory(self.shape, self.dtype) for _ in range(2))
+        self.scratch = make_scratch(prompts.context_length, len(dictionary), self.dtype)
+
+    def steps(self, first: int, last: int, rates: NDArray[np.floating], losses: NDArray[np.floating]) -> int:
+        """Take steps; return the step at which the loss is not finite, or −1."""
+        return step_kernels.train(
+            self.drawing,
+            self.shape,
+            self.rows,
+            self.weights,
+            self.gradient,
+            self.memory,
+            self.squares,
+            self.tables,
+            self.block,
+            self.waiting,
+            self.scratch,
+            self.seed,
+            int(Stream.TRAIN),
+            first,
+            last,
+            self.plan,
+            self.rule,
+            rates,
+            losses,
+        )

@@ -1,0 +1,117 @@
+"""What the kernels of deep models take: the shape of a model, tables made from its weights, and working memory.
+
+Arrays over tokens hold one block of `LANES` prompts. Number c of token i is at (i · channels + c) · LANES + lane, what
+position i takes from token j at (i · tokens + j) · LANES + lane. Layers and heads follow one another.
+"""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from iclab.engines.fused.lanes import LANES
+
+# How a layer weighs tokens.
+LINEAR, SOFTMAX, GATED = 0, 1, 2
+# Which tokens position i sees: all, those up to i, or the examples.
+ALL, PAST, CONTEXT = 0, 1, 2
+
+
+class Shape(NamedTuple):
+    """A model and the length of its prompts, in numbers."""
+
+    kind: int
+    sees: int
+    layers: int
+    heads: int
+    tokens: int
+    """l + 1."""
+    channels: int
+    """r + 1: the coordinates of the frame, then the label."""
+    rows: int
+    """The rows of a head's W_B and W_C: r / heads."""
+    parts: int
+    """The rows of a head's W_V, r / heads + 1; 0 without W_V and W_O."""
+    gates: int
+    """The gates of a head: 0, 1, or one per channel of its value."""
+    residual: bool
+    normed: bool
+    factor: Any
+    """What linear attention is multiplied by: 1/l or 1."""
+    width: Any
+    """d + 1, which a norm divides by."""
+
+
+class Weights(NamedTuple):
+    """Weights, or anything of their shapes: gradients, momenta."""
+
+    key: NDArray[Any]  # (layers, heads, rows, channels) W_B
+    query: NDArray[Any]  # (layers, heads, rows, channels) W_C
+    gate: NDArray[Any]  # (layers, heads, gates, channels)
+    value: NDArray[Any]  # (layers, heads, parts, channels) W_V
+    output: NDArray[Any]  # (layers, heads, channels, parts) W_O
+
+
+def make_weights(shape: Shape, dtype: Any) -> Weights:
+    """Allocate zeros of the shapes of the weights."""
+    front, c = (shape.layers, shape.heads), shape.channels
+    shapes = ((shape.rows, c), (shape.rows, c), (shape.gates, c), (shape.parts, c), (c, shape.parts))
+    return Weights(*(np.zeros((*front, *back), dtype=dtype) for back in shapes))
+
+
+class Tables(NamedTuple):
+    """Products of weights, the same for all prompts of a step, as flat arrays; and their gradients, lane by lane."""
+
+    pairs: NDArray[Any]  # (layers, heads, channels, channels) W_BᵀW_C
+    pairs_turned: NDArray[Any]  # its transpose
+    carry: NDArray[Any]  # (layers, heads, channels, channels) W_O W_V
+    carry_turned: NDArray[Any]
+    gate: NDArray[Any]  # (layers, heads, gates, channels)
+    d_pairs: NDArray[Any]  # (layers, heads, channels, channels, LANES)
+    d_carry: NDArray[Any]
+    d_gate: NDArray[Any]  # (layers, heads, gates, channels, LANES)
+
+
+def make_tables(shape: Shape, dtype: Any) -> Tables:
+    """Allocate tables."""
+    front, square = shape.layers * shape.heads, shape.channels**2
+    carry, gate = square * (shape.parts > 0), shape.gates * shape.channels
+    sizes = (square, square, carry, carry, gate, square * LANES, carry * LANES, gate * LANES)
+    return Tables(*(np.zeros(front * size, dtype=dtype) for size in sizes))
+
+
+class Memory(NamedTuple):
+    """Working memory for one block: what the forward pass keeps for the backward pass, and what that needs."""
+
+    prompt: NDArray[Any]  # (tokens, channels) what the first layer reads
+    stream: NDArray[Any]  # (tokens, channels) what the present layer reads, and then what it wrote
+    normed: NDArray[Any]  # (layers, tokens, channels) what each layer read, after its norm
+    inverse: NDArray[Any]  # (layers, tokens) what the norm multiplied it by
+    read: NDArray[Any]  # (layers, heads, tokens, channels) W_BᵀW_C q_i
+    weight: NDArray[Any]  # (layers, heads, tokens, tokens) of token j for position i
+    mixed: NDArray[Any]  # (layers, heads, tokens, channels) Σ_j weight q_j, if there is a W_V
+    inflow: NDArray[Any]  # (layers, heads, tokens) σ of the gate's logit
+    decay: NDArray[Any]  # (layers, heads, tokens) 1 − σ
+    score: NDArray[Any]  # (layers, tokens) the query's attention, added up over heads
+    gate: NDArray[Any]  # (layers, tokens) the gates of examples, as the query sees them, averaged over heads
+    output: NDArray[Any]  # (LANES,)
+    d_output: NDArray[Any]  # (LANES,)
+    d_stream: NDArray[Any]  # (tokens, channels)
+    d_normed: NDArray[Any]
+    d_mixed: NDArray[Any]
+    d_read: NDArray[Any]
+    d_weight: NDArray[Any]  # (tokens, tokens)
+    d_logit: NDArray[Any]  # (tokens,)
+    spare: NDArray[Any]  # (2, tokens) scratch
+
+
+def make_memory(shape: Shape, dtype: Any) -> Memory:
+    """Allocate working memory."""
+    t, tc = shape.tokens, shape.tokens * shape.channels
+    layers, heads = shape.layers, shape.layers * shape.heads
+    kept = (tc, tc, layers * tc, layers * t, heads * tc, heads * t * t, heads * tc * (shape.parts > 0))
+    gates = (heads * t, heads * t, layers * t, layers * t)
+    back = (1, 1, tc, tc, tc, tc, t * t, t, 2 * t)
+    return Memory(*(np.zeros(size * LANES, dtype=dtype) for size in (*kept, *gates, *back)))

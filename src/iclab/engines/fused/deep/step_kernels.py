@@ -1,0 +1,286 @@
+"""Steps and measurements of deep models, compiled by numba: from weights to tables, from tables to gradients."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from iclab.engines.fused.compiling import compiled
+from iclab.engines.fused.deep.backward_kernels import backward
+from iclab.engines.fused.deep.forward_kernels import forward
+from iclab.engines.fused.prompt_kernels import LANES, draw
+from iclab.engines.fused.rules import squares_of, update, weigh
+from iclab.engines.fused.step_kernels import tally
+
+ERROR, ATTENTION, GATES = 0, 1, 2
+FULL = 12
+"""With at least this many active prompts in a block, the backward pass takes the block as it is."""
+
+
+class Rows(NamedTuple):
+    """The dictionary in coordinates of the frame: row k has values ``value[start[k]:start[k + 1]]`` in channels."""
+
+    start: NDArray[np.int64]
+    channel: NDArray[np.int64]
+    value: NDArray[Any]
+
+
+class Plan(NamedTuple):
+    """What a recipe says about a step, besides the step size and the optimiser."""
+
+    batch: int
+    loss: int
+    clip: Any
+    """The largest norm of a gradient; 0 for none."""
+    moves: tuple[bool, bool, bool, bool, bool]
+    """Which of key, query, gate, value and output move."""
+
+
+@compiled
+def fill_prompts(s, rows, channels, out):  # type: ignore[no-untyped-def]
+    """Write drawn prompts as coordinates of their tokens: the rows of the dictionary, and the label last."""
+    real = out.dtype.type
+    out[:] = real(0)
+    for i in range(s.label.size // LANES):
+        for lane in range(LANES):
+            e, at = i * LANES + lane, i * channels * LANES + lane
+            for n in range(rows.start[s.relevant[e]], rows.start[s.relevant[e] + 1]):
+                out[at + rows.channel[n] * LANES] += rows.value[n]
+            for n in range(rows.start[s.irrelevant[e]], rows.start[s.irrelevant[e] + 1]):
+                out[at + rows.channel[n] * LANES] += s.kappa[e] * rows.value[n]
+            if s.strength[e] != real(0):
+                for n in range(rows.start[s.outlier[e]], rows.start[s.outlier[e] + 1]):
+                    out[at + rows.channel[n] * LANES] += s.strength[e] * rows.value[n]
+            out[at + (channels - 1) * LANES] = s.label[e]
+
+
+@compiled
+def _multiply_turned(out, turned, o, left, right):  # type: ignore[no-untyped-def]
+    """Write leftᵀ right, (a, b), and its transpose into flat arrays from place ``o`` on."""
+    rows, columns = left.shape[1], right.shape[1]
+    for a in range(rows):
+        for b in range(columns):
+            total = out.dtype.type(0)
+            for k in range(left.shape[0]):
+                total += left[k, a] * right[k, b]
+            out[o + a * columns + b] = total
+            turned[o + b * rows + a] = total
+
+
+@compiled
+def fill_tables(shape, w, tables):  # type: ignore[no-untyped-def]
+    """Fill W_BᵀW_C, W_O W_V and the gates from the weights."""
+    c = shape.channels
+    for layer in range(shape.layers):
+        for head in range(shape.heads):
+            number = layer * shape.heads + head
+            at = number * c * c
+            _multiply_turned(tables.pairs, tables.pairs_turned, at, w.key[layer, head], w.query[layer, head])
+            if shape.parts > 0:
+                out = w.output[layer, head].T
+                _multiply_turned(tables.carry, tables.carry_turned, at, out, w.value[layer, head])
+    tables.gate[:] = w.gate.ravel()
+
+
+@compiled
+def _add_lanes(lanes):  # type: ignore[no-untyped-def]
+    """Add up the lanes of each number, into the first numbers of the same array."""
+    for e in range(lanes.size // LANES):
+        total = lanes.dtype.type(0)
+        for lane in range(LANES):
+            total += lanes[e * LANES + lane]
+        lanes[e] = total
+
+
+@compiled
+def gradients(shape, w, tables, g, scale):  # type: ignore[no-untyped-def]
+    """Turn the gradients of the tables, lane by lane, into ``scale`` times those of the weights."""
+    _add_lanes(tables.d_pairs)
+    _add_lanes(tables.d_carry)
+    _add_lanes(tables.d_gate)
+    c, zero = shape.channels, tables.pairs.dtype.type(0)
+    for layer in range(shape.layers):
+        for head in range(shape.heads):
+            at = (layer * shape.heads + head) * c * c
+            key, query = w.key[layer, head], w.query[layer, head]
+            for k in range(shape.rows):
+                for b in range(c):
+                    d_key, d_query = zero, zero
+                    for a in range(c):
+                        d_key += query[k, a] * tables.d_pairs[at + b * c + a]
+                        d_query += key[k, a] * tables.d_pairs[at + a * c + b]
+                    g.key[layer, head, k, b] = scale * d_key
+                    g.query[layer, head, k, b] = scale * d_query
+            value, output = w.value[layer, head], w.output[layer, head]
+            for k in range(shape.parts):
+                for b in range(c):
+                    d_value, d_output = zero, zero
+                    for a in range(c):
+                        d_value += output[a, k] * tables.d_carry[at + a * c + b]
+                        d_output += value[k, a] * tables.d_carry[at + b * c + a]
+                    g.value[layer, head, k, b] = scale * d_value
+                    g.output[layer, head, b, k] = scale * d_output
+    gate = g.gate.ravel()
+    for e in range(gate.size):
+        gate[e] = scale * tables.d_gate[e]
+
+
+@compiled
+def _move(w, g, memory, squares, plan, rule, rate, step):  # type: ignore[no-untyped-def]
+    """Clip the gradient and change the weights."""
+    parts = (g.key.ravel(), g.query.ravel(), g.gate.ravel(), g.value.ravel(), g.output.ravel())
+    total = rate - rate
+    for i in range(5):
+        if plan.moves[i]:
+            total += squares_of(parts[i])
+    norm = np.sqrt(total)
+    if plan.clip > 0 and norm > plan.clip:
+        for i in range(5):
+            parts[i][:] *= plan.clip / norm
+    weights = (w.key.ravel(), w.query.ravel(), w.gate.ravel(), w.value.ravel(), w.output.ravel())
+    first = (memory.key.ravel(), memory.query.ravel(), memory.gate.ravel(), memory.value.ravel(), memory.output.ravel())
+    second = (
+        squares.key.ravel(),
+        squares.query.ravel(),
+        squares.gate.ravel(),
+        squares.value.ravel(),
+        squares.output.ravel(),
+    )
+    for i in range(5):
+        if plan.moves[i]:
+            update(rule, weights[i], parts[i], first[i], second[i], rate, step)
+
+
+@compiled
+def _gather(shape, m, waiting, lane, count):  # type: ignore[no-untyped-def]
+    """Copy the prompt of one lane, with the weight of its loss, into place ``count`` of the waiting block."""
+    for e in range(shape.tokens * shape.channels):
+        waiting.prompt[e * LANES + count] = m.prompt[e * LANES + lane]
+    waiting.d_output[count] = m.d_output[lane]
+
+
+@compiled
+def _flush(shape, tables, waiting, count):  # type: ignore[no-untyped-def]
+    """Answer the waiting prompts again and take them back."""
+    for lane in range(count, LANES):  # what is left of earlier prompts must be finite, and weigh nothing
+        waiting.d_output[lane] = 0
+    forward(shape, tables, waiting)
+    backward(shape, tables, waiting)
+
+
+@compiled
+def train(  # type: ignore[no-untyped-def]
+    drawing,
+    shape,
+    rows,
+    w,
+    g,
+    memory,
+    squares,
+    tables,
+    m,
+    waiting,
+    s,
+    seed,
+    stream,
+    first,
+    last,
+    plan,
+    rule,
+    rates,
+    losses,
+):
+    """Run steps ``first`` … ``last − 1`` of one seed; return the step at which its loss is not finite, or −1."""
+    real, batch = tables.pairs.dtype.type, plan.batch
+    for step in range(first, last):
+        fill_tables(shape, w, tables)
+        tables.d_pairs[:] = real(0)
+        tables.d_carry[:] = real(0)
+        tables.d_gate[:] = real(0)
+        waiting.prompt[:] = real(0)
+        loss, count = real(0), 0
+        for start in range(0, batch, LANES):
+            draw(drawing, s, seed, stream, step, start)
+            fill_prompts(s, rows, shape.channels, m.prompt)
+            forward(shape, tables, m)
+            active = 0
+            m.d_output[:] = real(0)
+            for lane in range(min(LANES, batch - start)):
+                more, push = weigh(plan.loss, real(1) - s.target[lane] * m.output[lane])
+                loss += more
+                m.d_output[lane] = -push * s.target[lane]
+                active += push != real(0)
+            if active >= FULL:
+                backward(shape, tables, m)
+                continue
+            for lane in range(LANES):
+                if m.d_output[lane] != real(0):
+                    _gather(shape, m, waiting, lane, count)
+                    count += 1
+                    if count == LANES:
+                        _flush(shape, tables, waiting, count)
+                        count = 0
+        losses[step] = loss / real(batch)
+        if not np.isfinite(losses[step]):
+            return step
+        if count > 0:
+            _flush(shape, tables, waiting, count)
+        gradients(shape, w, tables, g, real(1) / real(batch))
+        _move(w, g, memory, squares, plan, rule, rates[step], step)
+    return -1
+
+
+@compiled
+def measure(drawing, shape, rows, probe, tables, m, s, seed, stream, step, first, count, sums):  # type: ignore[no-untyped-def]
+    """Answer test prompts ``first`` … ``first + count − 1`` and add them to ``sums``, (names, layers, places)."""
+    length = drawing.length
+    for start in range(first, first + count, LANES):
+        draw(drawing, s, seed, stream, step, start)
+        fill_prompts(s, rows, shape.channels, m.prompt)
+        forward(shape, tables, m)
+        for lane in range(min(LANES, first + count - start)):
+            if probe == ERROR:
+                tally(sums[:, 0], np.float64(s.target[lane]) * np.float64(m.output[lane]))
+                continue
+            for layer in range(shape.layers):
+                at = layer * shape.tokens * LANES + lane
+                if probe == ATTENTION:
+                    add_attention(s, m.score, at, length, lane, sums[:, layer])
+                else:
+                    add_gates(s, m.gate, at, length, lane, sums[:, layer])
+
+
+@compiled
+def add_attention(s, score, at, length, lane, sums):  # type: ignore[no-untyped-def]
+    """Add one prompt's attention to examples that share the query's pattern, and to the others."""
+    same, other = 0.0, 0.0
+    for i in range(length):
+        if s.relevant[i * LANES + lane] == s.relevant[length * LANES + lane]:
+            same += score[at + i * LANES]
+        else:
+            other += score[at + i * LANES]
+    sums[0, 0] += 1.0
+    sums[1, 0] += same
+    sums[2, 0] += other
+    sums[3, 0] += same * same
+    sums[4, 0] += other * other
+
+
+@compiled
+def add_gates(s, gate, at, length, lane, sums):  # type: ignore[no-untyped-def]
+    """Add one prompt's gates by distance from the query and, for clean examples, by rank among these."""
+    rank = 0
+    for place in range(length):
+        i = length - 1 - place
+        here = np.float64(gate[at + i * LANES])
+        if s.flag[i * LANES + lane]:
+            sums[2, place] += 1.0
+            sums[3, place] += here
+        else:
+            sums[0, place] += 1.0
+            sums[1, place] += here
+            sums[4, rank] += 1.0
+            sums[5, rank] += here
+            rank += 1
