@@ -8,8 +8,6 @@ import torch
 
 from iclab.config import InputError, OutsideTheoremWarning
 from iclab.engines import Recipe, Switch, Training, answers, check, faster_obstacle, train, weights
-from iclab.engines.fused import one_layer, prompt_kernels, step_kernels
-from iclab.engines.fused.compiling import SOURCES
 from iclab.engines.fused.exponential import exponential
 from iclab.probes import measure
 from iclab.prompts import Mixture, Outliers, Patterns, Prompts, Stream
@@ -223,49 +221,6 @@ def test_measurements_are_those_of_the_dense_weights(model, probe, outliers):
         assert mine.keys() == reference.keys()
         for name, value in reference.items():
             assert mine[name] == pytest.approx(value, abs=1e-9), name
-
-
-def test_drawn_prompts_are_the_samplers():
-    rng = np.random.default_rng(0)
-    for trial in range(40):
-        rule = str(rng.choice(["random", "flip", "target"]))
-        place = str(rng.choice(["random", "farthest", "closest"]))
-        length = int(rng.integers(1, 30))
-        amount = {"fraction": float(rng.uniform())} if trial % 2 else {"count": int(rng.integers(0, length + 1))}
-        prompts = Prompts(
-            patterns=Patterns(dimension=25, relevant=int(rng.integers(2, 7)), irrelevant=int(rng.integers(1, 9))),
-            context_length=length,
-            balance=str(rng.choice(["independent", "stratified"])),
-            label_noise=float(rng.choice([0.0, 0.3])),
-            outliers=Outliers(
-                labels=rule,
-                placement=place,
-                patterns=str(rng.choice(["training", "paper"])),
-                query=float(rng.choice([0.0, 0.5])),
-                **amount,
-            ),
-        )
-        first, step = int(rng.integers(0, 1000)), int(rng.integers(0, 1000))
-        expected = prompts.draw([trial], Stream.TEST, step=step, first=first, count=16, dtype=np.float64)
-        s = prompt_kernels.make_scratch(length, len(prompts.dictionary(prompts.patterns.basis(0))), np.float64)
-        prompt_kernels.draw(one_layer.drawing(prompts, np.dtype(np.float64)), s, trial, int(Stream.TEST), step, first)
-
-        def lanes(array, length=length):
-            return array.reshape(length + 1, 16).T
-
-        np.testing.assert_array_equal(lanes(s.relevant), expected.index[0, :, :, 0])
-        np.testing.assert_array_equal(lanes(s.irrelevant), expected.index[0, :, :, 1])
-        np.testing.assert_array_equal(lanes(s.outlier), expected.index[0, :, :, 2])
-        np.testing.assert_array_equal(lanes(s.kappa), expected.coefficient[0, :, :, 1])
-        np.testing.assert_array_equal(lanes(s.strength), expected.coefficient[0, :, :, 2])
-        np.testing.assert_array_equal(lanes(s.label), expected.labels[0, :, :, 0])
-        np.testing.assert_array_equal(s.target, expected.target[0, :, 0])
-
-
-def test_compiled_code_is_kept_until_any_of_its_files_changes():
-    """Numba by itself would not notice a change of the sampler, which is compiled into the training step."""
-    for kernel in (prompt_kernels.draw, step_kernels.train):
-        assert kernel._cache._cache_file._source_stamp[1] == SOURCES
 
 
 @pytest.mark.slow

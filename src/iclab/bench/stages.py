@@ -9,9 +9,10 @@ import numba
 import numpy as np
 
 from iclab.engines import Training
-from iclab.engines.fused import prompt_kernels, step_kernels
+from iclab.engines.fused import step_kernels
 from iclab.engines.fused.one_layer import OneLayer, gate_kind
-from iclab.engines.fused.prompt_kernels import LANES
+from iclab.prompts import prompt_kernels
+from iclab.prompts.prompt_kernels import LANES
 
 REPEATS = 2000
 
@@ -19,27 +20,28 @@ _compiled = numba.njit(nogil=True, error_model="numpy")
 
 
 @_compiled
-def _words(s, n):  # type: ignore[no-untyped-def]
+def _words(p, n):  # type: ignore[no-untyped-def]
+    zero, one = np.uint32(0), np.uint32(1)
     for i in range(n):
-        prompt_kernels.draw_words(s, np.uint32(0), np.uint32(1), np.uint32(i), np.uint32(0))
+        prompt_kernels.draw_words(p, p.words, 0, zero, (zero, one), (np.uint32(i), zero))
 
 
 @_compiled
-def _draw(drawing, s, n):  # type: ignore[no-untyped-def]
+def _draw(drawing, p, n):  # type: ignore[no-untyped-def]
     for i in range(n):
-        prompt_kernels.draw(drawing, s, 0, 1, i, 0)
+        prompt_kernels.draw(drawing, p, 0, 1, i, 0)
 
 
 @_compiled
-def _forward(kind, s, length, products, logits, n):  # type: ignore[no-untyped-def]
+def _forward(kind, p, s, length, products, logits, n):  # type: ignore[no-untyped-def]
     for _ in range(n):
-        step_kernels.forward(kind, s, length, products, logits)
+        step_kernels.forward(kind, p, s, length, products, logits)
 
 
 @_compiled
-def _backward(kind, s, length, t, n):  # type: ignore[no-untyped-def]
+def _backward(kind, p, s, length, t, n):  # type: ignore[no-untyped-def]
     for i in range(n):
-        step_kernels.backward(kind, s, length, i % LANES, s.kappa.dtype.type(1), t.pairs, t.along, t.row)
+        step_kernels.backward(kind, p, s, length, i % LANES, s.score.dtype.type(1), t.pairs, t.along, t.row)
 
 
 @_compiled
@@ -58,10 +60,10 @@ def stages(training: Training) -> dict[str, float]:
     kind, length = gate_kind(training), training.prompts.context_length
     tables = (state.tables.products, state.tables.logits)
     work: dict[str, tuple[Any, tuple[Any, ...], float]] = {
-        "random words": (_words, (state.scratch,), LANES),
-        "drawing, words included": (_draw, (state.drawing, state.scratch), LANES),
-        "forward": (_forward, (kind, state.scratch, length, *tables), LANES),
-        "backward, if inside the hinge": (_backward, (kind, state.scratch, length, state.tables), 1),
+        "random words": (_words, (state.block,), LANES),
+        "drawing, words included": (_draw, (state.drawing, state.block), LANES),
+        "forward": (_forward, (kind, state.block, state.scratch, length, *tables), LANES),
+        "backward, if inside the hinge": (_backward, (kind, state.block, state.scratch, length, state.tables), 1),
         "tables and gradients": (
             _step,
             (state.weights, state.tables, state.coordinates, state.diagonal),

@@ -42,30 +42,33 @@ def fill(out, seeds, stream, step, first, slot):  # type: ignore[no-untyped-def]
                 four[position] = w3
 
 
+@numba.njit(cache=True, fastmath=False)  # to the last bit the same in every loop that calls it
+def ball_vector(vector, position, index, step, slot, seed, stream):  # type: ignore[no-untyped-def]
+    """Fill a vector of float64, uniform in the unit ball; it uses the slots from ``slot`` upwards."""
+    scale, dimension = 2.0**-32, vector.shape[0]
+    w0, _, _, _ = philox(position, index, step, slot, seed, stream)
+    length = ((w0 + 0.5) * scale) ** (1.0 / dimension)
+    square = 0.0
+    for i in range(0, dimension, 2):  # two words give two normal numbers (Box and Muller)
+        if i % 4 == 0:
+            w0, w1, w2, w3 = philox(position, index, step, np.uint32(slot + 1 + i // 4), seed, stream)
+        first_word, second_word = (w0, w1) if i % 4 == 0 else (w2, w3)
+        radius = np.sqrt(-2.0 * np.log((first_word + 0.5) * scale))
+        angle = 2.0 * np.pi * ((second_word + 0.5) * scale)
+        vector[i] = radius * np.cos(angle)
+        square += vector[i] * vector[i]
+        if i + 1 < dimension:
+            vector[i + 1] = radius * np.sin(angle)
+            square += vector[i + 1] * vector[i + 1]
+    for i in range(dimension):
+        vector[i] *= length / np.sqrt(square)
+
+
 @numba.njit(cache=True)
 def fill_ball(out, seeds, stream, step, first, slot):  # type: ignore[no-untyped-def]
     """Fill an array (seeds, prompts, positions, dimension) with vectors, uniform in the unit ball."""
-    scale = 2.0**-32
     for s in range(out.shape[0]):
         for b in range(out.shape[1]):
-            index = np.uint32(first + b)
             for position in range(out.shape[2]):
-                vector = out[s, b, position]
-                dimension = vector.shape[0]
-                w0, _, _, _ = philox(np.uint32(position), index, step, slot, seeds[s], stream)
-                length = ((w0 + 0.5) * scale) ** (1.0 / dimension)
-                square = 0.0
-                for i in range(0, dimension, 2):  # two words give two normal numbers (Box and Muller)
-                    if i % 4 == 0:
-                        block = np.uint32(slot + 1 + i // 4)
-                        w0, w1, w2, w3 = philox(np.uint32(position), index, step, block, seeds[s], stream)
-                    first_word, second_word = (w0, w1) if i % 4 == 0 else (w2, w3)
-                    radius = np.sqrt(-2.0 * np.log((first_word + 0.5) * scale))
-                    angle = 2.0 * np.pi * ((second_word + 0.5) * scale)
-                    vector[i] = radius * np.cos(angle)
-                    square += vector[i] * vector[i]
-                    if i + 1 < dimension:
-                        vector[i + 1] = radius * np.sin(angle)
-                        square += vector[i + 1] * vector[i + 1]
-                for i in range(dimension):
-                    vector[i] *= length / np.sqrt(square)
+                index = np.uint32(first + b)
+                ball_vector(out[s, b, position], np.uint32(position), index, step, slot, seeds[s], stream)

@@ -142,6 +142,23 @@ class Prompts(Config):
         return len(self.relevant_mixtures) or self.patterns.relevant
 
     @property
+    def irrelevant(self) -> int:
+        """The number of irrelevant patterns in prompts: M2, or that of mixtures out of domain."""
+        return len(self.irrelevant_mixtures) or self.patterns.irrelevant
+
+    @property
+    def relevant_row(self) -> int:
+        """The first dictionary row of the relevant patterns in prompts."""
+        return self.patterns.count + len(self.outliers.mixtures) if self.relevant_mixtures else 0
+
+    @property
+    def irrelevant_row(self) -> int:
+        """The first dictionary row of the irrelevant patterns in prompts."""
+        if self.irrelevant_mixtures:
+            return self.patterns.count + len(self.outliers.mixtures) + len(self.relevant_mixtures)
+        return self.patterns.relevant
+
+    @property
     def label_width(self) -> int:
         """The number of components of a label."""
         return self.label_dimension or 1

@@ -12,7 +12,6 @@ from numpy.typing import NDArray
 from iclab.config import InputError
 from iclab.engines.fused import step_kernels
 from iclab.engines.fused.frame import Frame
-from iclab.engines.fused.prompt_kernels import Drawing, make_scratch
 from iclab.engines.fused.seeds import SeedState, train_apart
 from iclab.engines.fused.step_kernels import (
     HINGE,
@@ -23,6 +22,7 @@ from iclab.engines.fused.step_kernels import (
     UNGATED,
     Rules,
     Weights,
+    make_scratch,
     make_tables,
 )
 from iclab.engines.recipe import Recipe
@@ -30,6 +30,7 @@ from iclab.engines.trained import Advance, Notify, Trained
 from iclab.engines.training import Training
 from iclab.models.gates import initial_gate
 from iclab.prompts import Basis, Prompts, Stream
+from iclab.prompts.prompt_kernels import drawing, make_block
 
 
 def gate_kind(training: Training) -> int:
@@ -103,6 +104,7 @@ class OneLayer(SeedState):
             self.kind,
             self.weights,
             self.tables,
+            self.block,
             self.scratch,
             self.coordinates,
             self.diagonal,
@@ -120,6 +122,7 @@ class OneLayer(SeedState):
         dtype = self.weights.key.dtype
         self.prompts = prompts
         self.drawing = drawing(prompts, dtype)
+        self.block = make_block(self.drawing)
         self.coordinates = self.frame.coordinates(prompts, self.basis).astype(dtype)
         rows = len(self.coordinates)
         off = self.coordinates - np.eye(rows, self.frame.rank) * self.coordinates
@@ -158,27 +161,3 @@ def weights(trained: Trained, step: int) -> dict[str, torch.Tensor]:
             out["gate"].append(np.append(gate[:-1] @ q + outside, gate[-1]))
     dtype = getattr(torch, trained.training.dtype)
     return {name: torch.from_numpy(np.stack(values)).to(dtype) for name, values in out.items()}
-
-
-def drawing(prompts: Prompts, dtype: np.dtype) -> Drawing:
-    """Turn a distribution into the numbers that the kernels take."""
-    outliers, patterns = prompts.outliers, prompts.patterns
-    row, rows = outliers.rows(patterns)
-    return Drawing(
-        length=prompts.context_length,
-        relevant=patterns.relevant,
-        irrelevant=patterns.irrelevant,
-        pairs=prompts.pairs,
-        stratified=prompts.balance == "stratified",
-        outlier_row=row,
-        outlier_rows=max(rows, 1),
-        threshold=np.uint64(round(outliers.fraction * 2**32)),
-        exact=-1 if outliers.count is None else outliers.count,
-        query_threshold=np.uint64(round(outliers.query * 2**32)),
-        noise_threshold=np.uint64(round(prompts.label_noise * 2**32)),
-        placement=("random", "farthest", "closest").index(str(outliers.placement)),
-        labels=("random", "flip", "target").index(str(outliers.labels)),
-        target=outliers.target,
-        irrelevant_scale=dtype.type(prompts.irrelevant_scale),
-        outlier_scale=dtype.type(outliers.scale),
-    )

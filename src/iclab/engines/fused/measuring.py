@@ -9,14 +9,14 @@ from numpy.typing import NDArray
 
 from iclab.engines.fused import step_kernels, worst_kernels
 from iclab.engines.fused.frame import Frame, leaves_span
-from iclab.engines.fused.learning import drawing, gate_kind, gate_scale
-from iclab.engines.fused.prompt_kernels import make_scratch
-from iclab.engines.fused.step_kernels import ATTENTION, ERROR, GATES
+from iclab.engines.fused.learning import gate_kind, gate_scale
+from iclab.engines.fused.step_kernels import ATTENTION, ERROR, GATES, make_scratch
 from iclab.engines.fused.worst_kernels import make_choices
 from iclab.engines.registry import FORMS
 from iclab.engines.trained import Advance, Trained
 from iclab.models.gates import initial_gate
 from iclab.prompts import Prompts, Stream
+from iclab.prompts.prompt_kernels import drawing, make_block
 
 BLOCK = 4096
 """Test prompts that are added up in one piece. Pieces are added in a fixed order, whichever thread did them."""
@@ -45,13 +45,13 @@ def sums(
 
     def piece(seed: int, table: tuple[NDArray[np.floating], NDArray[np.floating]], first: int) -> NDArray[np.float64]:
         total = np.zeros((len(names), width))
-        space = make_scratch(prompts.context_length, rows, dtype)
+        space = (make_block(numbers), make_scratch(prompts.context_length, rows, dtype))
         which = (seed, int(Stream.TEST), draw, first, min(BLOCK, count - first))
         if code is None:
             choices = make_choices(prompts.context_length, dtype)
-            worst_kernels.measure(numbers, kind, probe == "worst-placement", space, choices, *table, *which, total)
+            worst_kernels.measure(numbers, kind, probe == "worst-placement", *space, choices, *table, *which, total)
         else:
-            step_kernels.measure(numbers, kind, code, space, *table, *which, total)
+            step_kernels.measure(numbers, kind, code, *space, *table, *which, total)
         return total
 
     totals = np.zeros((len(trained.seeds), len(names), width))

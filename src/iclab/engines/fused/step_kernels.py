@@ -11,9 +11,9 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from iclab.engines.fused.compiling import compiled
 from iclab.engines.fused.exponential import exponential
-from iclab.engines.fused.prompt_kernels import LANES, draw
+from iclab.prompts.compiling import compiled, inlined
+from iclab.prompts.prompt_kernels import LANES, draw
 
 # How examples are weighed: F = h_l · decay(query), h_i = decay_i · h_{i−1} + inflow_i · y_i score_i.
 UNGATED, PRODUCT = 0, 1
@@ -23,33 +23,52 @@ HINGE, LINEAR, SQUARED, LOGISTIC = 0, 1, 2, 3  # max(0, m), m, m²/2 = (F − z)
 ERROR, ATTENTION, GATES = 0, 1, 2
 
 
-@compiled
-def forward(kind, s, length, products, logits):  # type: ignore[no-untyped-def]
-    """Answer a block; ``products[q, j]`` is p_jᵀ W_Bᵀ W_C p_q over dictionary rows, ``logits[j]`` is wᵀ p_j."""
+class Scratch(NamedTuple):
+    """What the forward pass computes of a block of prompts; arrays over tokens are flat, as in `Block`."""
+
+    base: NDArray[np.int32]  # where the lane of each token begins in `read`; constant
+    score: NDArray[Any]
+    inflow: NDArray[Any]  # σ(wᵀp_i)
+    decay: NDArray[Any]  # 1 − σ(wᵀp_i)
+    before: NDArray[Any]  # h_{i−1}
+    output: NDArray[Any]  # (LANES,)
+    read: NDArray[Any]  # (LANES · (D' + 1),) W_Bᵀ W_C p_query times each dictionary row, then times the label
+
+
+def make_scratch(length: int, rows: int, dtype: Any) -> Scratch:
+    """Allocate working memory for prompts of ``length`` examples over ``rows`` dictionary rows."""
+    size = (length + 1) * LANES
+    base = (np.arange(size) % LANES * (rows + 1)).astype(np.int32)
+    return Scratch(base, *(np.zeros(n, dtype=dtype) for n in (*[size] * 4, LANES, LANES * (rows + 1))))
+
+
+@inlined
+def forward(kind, p, s, length, products, logits):  # type: ignore[no-untyped-def]
+    """Answer a block ``p``; ``products[q, j]`` is p_jᵀ W_Bᵀ W_C p_q over dictionary rows, ``logits[j]`` is wᵀ p_j."""
     rows = products.shape[0]  # D'; the label is column and entry `rows`
-    real, query = s.kappa.dtype.type, length * LANES
+    real, query = s.score.dtype.type, length * LANES
     for lane in range(LANES):
-        q, k, kappa = s.relevant[query + lane], s.irrelevant[query + lane], s.kappa[query + lane]
+        q, k, kappa = p.relevant[query + lane], p.irrelevant[query + lane], p.kappa[query + lane]
         read, pattern, other = s.read[lane * (rows + 1) : (lane + 1) * (rows + 1)], products[q], products[k]
         for j in range(rows + 1):
             read[j] = pattern[j] + kappa * other[j]
-        if s.strength[query + lane] != real(0):  # a query with an outlier pattern
-            third = products[s.outlier[query + lane]]
+        if p.strength[query + lane] != real(0):  # a query with an outlier pattern
+            third = products[p.outlier[query + lane]]
             for j in range(rows + 1):
-                read[j] += s.strength[query + lane] * third[j]
+                read[j] += p.strength[query + lane] * third[j]
     for e in range(query):
         base = s.base[e]
-        score = s.read[base + s.relevant[e]] + s.kappa[e] * s.read[base + s.irrelevant[e]]
-        s.score[e] = score + s.strength[e] * s.read[base + s.outlier[e]] + s.label[e] * s.read[base + rows]
+        score = s.read[base + p.relevant[e]] + p.kappa[e] * s.read[base + p.irrelevant[e]]
+        s.score[e] = score + p.strength[e] * s.read[base + p.outlier[e]] + p.label[e] * s.read[base + rows]
     s.output[:] = real(0)
     if kind == UNGATED:
         for i in range(length):
             for lane in range(LANES):
-                s.output[lane] += s.label[i * LANES + lane] * s.score[i * LANES + lane]
+                s.output[lane] += p.label[i * LANES + lane] * s.score[i * LANES + lane]
         return
     for e in range(query + LANES):
-        logit = logits[s.relevant[e]] + s.kappa[e] * logits[s.irrelevant[e]]
-        s.decay[e] = logit + s.strength[e] * logits[s.outlier[e]] + s.label[e] * logits[rows]
+        logit = logits[p.relevant[e]] + p.kappa[e] * logits[p.irrelevant[e]]
+        s.decay[e] = logit + p.strength[e] * logits[p.outlier[e]] + p.label[e] * logits[rows]
     for e in range(query + LANES):
         power = exponential(-s.decay[e])
         inflow = real(1) / (real(1) + power)
@@ -59,22 +78,22 @@ def forward(kind, s, length, products, logits):  # type: ignore[no-untyped-def]
         for lane in range(LANES):
             e = i * LANES + lane
             s.before[e] = s.output[lane]
-            s.output[lane] = s.decay[e] * s.output[lane] + s.inflow[e] * (s.label[e] * s.score[e])
+            s.output[lane] = s.decay[e] * s.output[lane] + s.inflow[e] * (p.label[e] * s.score[e])
     for lane in range(LANES):
         s.before[query + lane] = s.output[lane]
         s.output[lane] = s.decay[query + lane] * s.output[lane]
 
 
-@compiled
-def backward(kind, s, length, lane, push, pairs, along, row):  # type: ignore[no-untyped-def]
+@inlined
+def backward(kind, p, s, length, lane, push, pairs, along, row):  # type: ignore[no-untyped-def]
     """Add one prompt's push·z·∂F to the sums: ``pairs[q, j]`` = Σ z G y c_j c_q, ``along[j]`` = Σ z ∂F/∂logit c_j.
 
     ``push`` is −∂loss/∂(z·F), which is 1 for the hinge and the linear loss.
     """
     rows = pairs.shape[0]
-    real, z = s.kappa.dtype.type, push * s.target[lane]
+    real, z = s.score.dtype.type, push * p.target[lane]
     query = length * LANES + lane
-    q, other, far = s.relevant[query], s.irrelevant[query], s.kappa[query]
+    q, other, far = p.relevant[query], p.irrelevant[query], p.kappa[query]
     row[:] = real(0)
     suffix = real(1)
     if kind == PRODUCT:
@@ -82,11 +101,11 @@ def backward(kind, s, length, lane, push, pairs, along, row):  # type: ignore[no
         slope = -z * s.inflow[query] * s.output[lane]
         along[q] += slope
         along[other] += slope * far
-        along[s.outlier[query]] += slope * s.strength[query]
+        along[p.outlier[query]] += slope * p.strength[query]
     for back in range(length):
         e = (length - 1 - back) * LANES + lane
-        label, kappa, strength = s.label[e], s.kappa[e], s.strength[e]
-        r, k, o = s.relevant[e], s.irrelevant[e], s.outlier[e]
+        label, kappa, strength = p.label[e], p.kappa[e], p.strength[e]
+        r, k, o = p.relevant[e], p.irrelevant[e], p.outlier[e]
         weight = z * label * suffix
         if kind == PRODUCT:
             weight *= s.inflow[e]
@@ -103,9 +122,9 @@ def backward(kind, s, length, lane, push, pairs, along, row):  # type: ignore[no
     for j in range(rows + 1):
         pairs[q, j] += row[j]
         pairs[other, j] += far * row[j]
-    if s.strength[query] != real(0):
+    if p.strength[query] != real(0):
         for j in range(rows + 1):
-            pairs[s.outlier[query], j] += s.strength[query] * row[j]
+            pairs[p.outlier[query], j] += p.strength[query] * row[j]
 
 
 class Weights(NamedTuple):
@@ -142,7 +161,7 @@ def make_tables(rows: int, rank: int, dtype: Any) -> Tables:
     return Tables(*(np.zeros(shape, dtype=dtype) for shape in (*shapes, *inner)))
 
 
-@compiled
+@inlined
 def fill_tables(w, t, frame, diagonal):  # type: ignore[no-untyped-def]
     """Fill ``products`` and ``logits`` from the weights; ``frame`` (D', r) holds the dictionary rows' coordinates."""
     rows, rank = frame.shape
@@ -180,7 +199,7 @@ def fill_tables(w, t, frame, diagonal):  # type: ignore[no-untyped-def]
     t.logits[rows] = w.gate[rank]
 
 
-@compiled
+@inlined
 def gradients(w, t, frame, diagonal):  # type: ignore[no-untyped-def]
     """Turn sums over dictionary rows into Σ z·∂F over weights: ∇W_C = W_B X, ∇W_B = W_C Xᵀ, X = Σ z G y p pᵀ."""
     rows, rank = frame.shape
@@ -261,7 +280,7 @@ class Rules(NamedTuple):
 
 
 @compiled
-def train(drawing, kind, w, t, s, frame, diagonal, seed, stream, first, last, rules, rates, losses):  # type: ignore[no-untyped-def]
+def train(drawing, kind, w, t, p, s, frame, diagonal, seed, stream, first, last, rules, rates, losses):  # type: ignore[no-untyped-def]
     """Run steps ``first`` … ``last − 1`` of one seed; return the step at which its loss is not finite, or −1."""
     real, batch, clip, momentum = frame.dtype.type, rules.batch, rules.clip, rules.momentum
     moved = True
@@ -272,10 +291,10 @@ def train(drawing, kind, w, t, s, frame, diagonal, seed, stream, first, last, ru
             _clear(t.along)
         loss, active = real(0), 0
         for start in range(0, batch, LANES):
-            draw(drawing, s, seed, stream, step, start)
-            forward(kind, s, drawing.length, t.products, t.logits)
+            draw(drawing, p, seed, stream, step, start)
+            forward(kind, p, s, drawing.length, t.products, t.logits)
             for lane in range(min(LANES, batch - start)):
-                margin, push = real(1) - s.target[lane] * s.output[lane], real(1)
+                margin, push = real(1) - p.target[lane] * s.output[lane], real(1)
                 if rules.loss == HINGE and margin <= real(0):  # not for NaN, which must reach the loss
                     continue
                 if rules.loss == SQUARED:
@@ -288,7 +307,7 @@ def train(drawing, kind, w, t, s, frame, diagonal, seed, stream, first, last, ru
                 else:
                     loss += margin
                 active += 1
-                backward(kind, s, drawing.length, lane, push, t.pairs, t.along, t.row)
+                backward(kind, p, s, drawing.length, lane, push, t.pairs, t.along, t.row)
         losses[step] = loss / real(batch)
         if not np.isfinite(losses[step]):
             return step
@@ -329,20 +348,20 @@ def tally(sums, margin):  # type: ignore[no-untyped-def]
 
 
 @compiled
-def measure(drawing, kind, probe, s, products, logits, seed, stream, step, first, count, sums):  # type: ignore[no-untyped-def]
+def measure(drawing, kind, probe, p, s, products, logits, seed, stream, step, first, count, sums):  # type: ignore[no-untyped-def]
     """Answer test prompts ``first`` … ``first + count − 1`` and add them to ``sums``, with the rows of `FORMS`."""
     length = drawing.length
     for start in range(first, first + count, LANES):
-        draw(drawing, s, seed, stream, step, start)
-        forward(kind, s, length, products, logits)
+        draw(drawing, p, seed, stream, step, start)
+        forward(kind, p, s, length, products, logits)
         for lane in range(min(LANES, first + count - start)):
             if probe == ERROR:
-                tally(sums, np.float64(s.target[lane]) * np.float64(s.output[lane]))
+                tally(sums, np.float64(p.target[lane]) * np.float64(s.output[lane]))
             elif probe == ATTENTION:
                 same, other = 0.0, 0.0
                 for i in range(length):
                     e = i * LANES + lane
-                    if s.relevant[e] == s.relevant[length * LANES + lane]:
+                    if p.relevant[e] == p.relevant[length * LANES + lane]:
                         same += s.score[e]
                     else:
                         other += s.score[e]
@@ -360,7 +379,7 @@ def measure(drawing, kind, probe, s, products, logits, seed, stream, step, first
                     if kind != UNGATED:
                         gate *= s.inflow[e]
                         suffix *= s.decay[e]
-                    if s.flag[e]:
+                    if p.flag[e]:
                         sums[2, place] += 1.0
                         sums[3, place] += gate
                     else:

@@ -12,15 +12,15 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from iclab.engines.fused.compiling import compiled
-from iclab.engines.fused.prompt_kernels import LANES, draw
 from iclab.engines.fused.step_kernels import UNGATED, forward, tally
+from iclab.prompts.compiling import compiled
+from iclab.prompts.prompt_kernels import LANES, draw
 
 
 class Choices(NamedTuple):
     """What every example does to z·h under each label that it may show: z·h becomes decay · z·h + gain.
 
-    Arrays are flat, (tokens · LANES,), as in `Scratch`. A clean example has the same numbers in both.
+    Arrays are flat, (tokens · LANES,), as in `Block`. A clean example has the same numbers in both.
     """
 
     plus_decay: NDArray[Any]  # 1 − σ, if an outlier shows +1
@@ -37,24 +37,24 @@ def make_choices(length: int, dtype: Any) -> Choices:
 
 
 @compiled
-def weigh(kind, s, c, length, products, logits):  # type: ignore[no-untyped-def]
+def weigh(kind, p, s, c, length, products, logits):  # type: ignore[no-untyped-def]
     """Fill ``c`` for a block of drawn prompts: all outliers show +1, and then −1."""
-    real = s.kappa.dtype.type
+    real = s.score.dtype.type
     for e in range(length * LANES):
-        s.label[e] = real(1) if s.flag[e] else s.label[e]
-    forward(kind, s, length, products, logits)
-    _keep(kind, s, length, c.plus_decay, c.plus_gain)
+        p.label[e] = real(1) if p.flag[e] else p.label[e]
+    forward(kind, p, s, length, products, logits)
+    _keep(kind, p, s, length, c.plus_decay, c.plus_gain)
     for e in range(length * LANES):
-        s.label[e] = real(-1) if s.flag[e] else s.label[e]
-    forward(kind, s, length, products, logits)
-    _keep(kind, s, length, c.minus_decay, c.minus_gain)
+        p.label[e] = real(-1) if p.flag[e] else p.label[e]
+    forward(kind, p, s, length, products, logits)
+    _keep(kind, p, s, length, c.minus_decay, c.minus_gain)
 
 
 @compiled
-def _keep(kind, s, length, decay, gain):  # type: ignore[no-untyped-def]
-    real = s.kappa.dtype.type
+def _keep(kind, p, s, length, decay, gain):  # type: ignore[no-untyped-def]
+    real = s.score.dtype.type
     for e in range(length * LANES):
-        vote = s.target[e % LANES] * s.label[e] * s.score[e]
+        vote = p.target[e % LANES] * p.label[e] * s.score[e]
         decay[e] = real(1) if kind == UNGATED else s.decay[e]
         gain[e] = vote if kind == UNGATED else s.inflow[e] * vote
 
@@ -75,49 +75,49 @@ def _after(c, e, before):  # type: ignore[no-untyped-def]
 
 
 @compiled
-def worst_labels(s, c, length, lane):  # type: ignore[no-untyped-def]
+def worst_labels(p, c, length, lane):  # type: ignore[no-untyped-def]
     """Return the smallest z·h_l of one prompt over all labels of its outliers."""
-    best = s.kappa.dtype.type(0)
+    best = c.best.dtype.type(0)
     for i in range(length):
         best = _after(c, i * LANES + lane, best)
     return best
 
 
 @compiled
-def worst_places(s, c, length, lane):  # type: ignore[no-untyped-def]
+def worst_places(p, c, length, lane):  # type: ignore[no-untyped-def]
     """Return the smallest z·h_l over all labels and places of the outliers.
 
     Clean examples keep their order, outliers keep theirs. ``best[o]`` is the smallest z·h after the clean examples so
     far and o outliers.
     """
     best, outliers = c.best, 0
-    best[0] = s.kappa.dtype.type(0)
+    best[0] = best.dtype.type(0)
     for i in range(length):
-        if s.flag[i * LANES + lane]:
+        if p.flag[i * LANES + lane]:
             outliers += 1
             best[outliers] = _after(c, i * LANES + lane, best[outliers - 1])
     for i in range(length):
-        if s.flag[i * LANES + lane]:
+        if p.flag[i * LANES + lane]:
             continue
         best[0] = _after(c, i * LANES + lane, best[0])
         o = 0
         for j in range(length):
-            if s.flag[j * LANES + lane]:
+            if p.flag[j * LANES + lane]:
                 o += 1
                 best[o] = _smaller(_after(c, i * LANES + lane, best[o]), _after(c, j * LANES + lane, best[o - 1]))
     return best[outliers]
 
 
 @compiled
-def measure(drawing, kind, places, s, c, products, logits, seed, stream, step, first, count, sums):  # type: ignore[no-untyped-def]
+def measure(drawing, kind, places, p, s, c, products, logits, seed, stream, step, first, count, sums):  # type: ignore[no-untyped-def]
     """Add the worst case of test prompts ``first`` … ``first + count − 1`` to ``sums``, as the probe ``error`` does."""
     query = drawing.length * LANES
     for start in range(first, first + count, LANES):
-        draw(drawing, s, seed, stream, step, start)
-        weigh(kind, s, c, drawing.length, products, logits)
+        draw(drawing, p, seed, stream, step, start)
+        weigh(kind, p, s, c, drawing.length, products, logits)
         for lane in range(min(LANES, first + count - start)):
             if places:
-                margin = np.float64(worst_places(s, c, drawing.length, lane))
+                margin = np.float64(worst_places(p, c, drawing.length, lane))
             else:
-                margin = np.float64(worst_labels(s, c, drawing.length, lane))
+                margin = np.float64(worst_labels(p, c, drawing.length, lane))
             tally(sums, margin if kind == UNGATED else np.float64(s.decay[query + lane]) * margin)
