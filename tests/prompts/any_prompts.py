@@ -5,7 +5,7 @@ from hypothesis import strategies as st
 
 from iclab.prompts import Mixture, Outliers, Patterns, Prompts
 
-CHANCE = st.sampled_from([0.0, 1e-9, 0.3, 1.0])
+CHANCE = st.sampled_from([0.0, 0.0, 1e-12, 0.3, 1.0]) | st.floats(0, 1)
 
 
 @st.composite

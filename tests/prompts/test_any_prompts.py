@@ -1,36 +1,12 @@
 """Invariants that hold for prompts of any valid settings."""
 
 import numpy as np
-from drawn_prompts import (
-    RULES,
-    assert_same,
-    by_lot,
-    by_pattern,
-    part,
-)
+from any_prompts import any_outliers
+from drawn_prompts import assert_same, by_lot, by_pattern, part
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from iclab.prompts import Mixture, Outliers, Patterns, Prompts, Stream
-
-
-@st.composite
-def some_outliers(draw, patterns, length):
-    if not patterns.outlier:
-        return Outliers()
-    amount, query = draw(st.sampled_from(["fraction", "count"])), draw(st.just(0.0) | st.floats(0, 1))
-    value = draw(st.floats(0, 1)) if amount == "fraction" else draw(st.integers(0, length))
-    weight = st.floats(0.1, 2.0)
-    outside = st.floats(0.5, 3.0) if patterns.count < patterns.dimension else st.just(0.0)
-    mixture = st.builds(Mixture, weights=st.tuples(*[weight] * patterns.outlier), outside_norm=outside)
-    return Outliers(
-        **{amount: value},
-        query=query,
-        scale=draw(st.floats(0, 5)),
-        placement=draw(st.sampled_from(["random", "farthest", "closest", by_lot])),
-        patterns=draw(st.just("training") | st.lists(mixture, min_size=1, max_size=3)),
-        **draw(st.sampled_from([*RULES.values(), {"labels": by_pattern}])),
-    )
+from iclab.prompts import Patterns, Prompts, Stream
 
 
 @st.composite
@@ -45,7 +21,7 @@ def some_prompts(draw):
         tasks=draw(st.sampled_from(["all", f"ring:{steps}", "1-0", "unseen:0-1"])),
         context_length=length,
         irrelevant_scale=draw(st.floats(0, 4)),
-        outliers=draw(some_outliers(patterns, length)),
+        outliers=draw(any_outliers(patterns, length, [by_pattern], [by_lot])),
         balance=draw(st.sampled_from(["independent", "stratified"])),
         label_noise=draw(st.sampled_from([0.0, 0.0, 0.3, 1.0])),
         relevant_count=draw(st.none() | st.integers(1, length)) if relevant > 2 else None,

@@ -2,51 +2,69 @@
 
 import numpy as np
 from any_prompts import any_prompts
+from drawn_prompts import everything
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from iclab.engines.fused import step_kernels
-from iclab.prompts import Stream, prompt_kernels
+from iclab.prompts import Prompts, Stream, batch_kernels, prompt_kernels, readable
 from iclab.prompts.compiling import SOURCES
-from iclab.prompts.prompt_kernels import LANES, drawing, make_block
+from iclab.prompts.prompt_kernels import LANES, draw_noise, drawing, make_block
 
 WORDS = st.integers(0, 2**32 - 1)
+STREAMS = st.sampled_from([Stream.TRAIN, Stream.TEST])
 DTYPES = st.sampled_from([np.float32, np.float64])
 
 
+@settings(deadline=None, derandomize=True, max_examples=200)
+@given(any_prompts(), st.lists(WORDS, max_size=3), STREAMS, WORDS, WORDS, st.integers(0, 40), DTYPES)
+def test_a_batch_has_the_bits_that_numpy_draws(prompts, seeds, stream, step, first, count, dtype):
+    which = {"step": step, "first": min(first, 2**32 - count), "count": count, "dtype": dtype}
+    found, expected = prompts.draw(seeds, stream, **which), readable.draw(prompts, seeds, stream, **which)
+    assert everything(found).keys() == everything(expected).keys()
+    for name, array in everything(expected).items():
+        mine = getattr(found, name)
+        np.testing.assert_array_equal(mine, array, err_msg=name)
+        assert (mine.dtype, mine.shape) == (array.dtype, array.shape)
+        assert mine.tobytes() == array.tobytes(), name  # also the sign of 0
+
+
 def by_lane(array):
-    return array.reshape(-1, LANES).T  # (lanes, tokens)
+    return array.reshape(-1, LANES, *array.shape[1:]).swapaxes(0, 1)  # (lanes, tokens)
 
 
-def drawn(prompts, dtype, seed, stream, step, first):
-    numbers = drawing(prompts, dtype)
-    block = make_block(numbers)
-    prompt_kernels.draw(numbers, block, seed, int(stream), step, first)
-    return block
-
-
-@settings(deadline=None, derandomize=True, max_examples=150)
-@given(prompts=any_prompts(), seed=WORDS, stream=st.sampled_from([Stream.TRAIN, Stream.TEST]), step=WORDS, dtype=DTYPES)
-def test_a_block_holds_the_prompts_that_numpy_draws(prompts, seed, stream, step, dtype):
-    first = step % 1000
-    expected = prompts.draw([seed], stream, step=step, first=first, count=LANES, dtype=dtype)
-    p = drawn(prompts, dtype, seed, stream, step, first)
-    for k, (row, coefficient) in enumerate([(p.relevant, p.signal), (p.irrelevant, p.kappa), (p.outlier, p.strength)]):
-        np.testing.assert_array_equal(by_lane(row), expected.index[0, :, :, k])
-        np.testing.assert_array_equal(by_lane(coefficient), expected.coefficient[0, :, :, k])
-        assert coefficient.dtype == dtype
+@settings(deadline=None, derandomize=True, max_examples=50)
+@given(any_prompts(), WORDS, STREAMS, WORDS, st.integers(0, 1000))
+def test_a_block_holds_all_that_engines_read(prompts, seed, stream, step, first):
+    expected = readable.draw(prompts, [seed], stream, step=step, first=first, count=LANES, dtype=np.float64)
+    numbers = drawing(prompts, np.float64)
+    p = make_block(numbers)
+    for other in (first + 7, first):  # nothing of the prompts before is left
+        prompt_kernels.draw(numbers, p, seed, int(stream), step, other)
+    np.testing.assert_array_equal(by_lane(np.stack([p.relevant, p.irrelevant, p.outlier], -1)), expected.index[0])
+    np.testing.assert_array_equal(by_lane(np.stack([p.signal, p.kappa, p.strength], -1)), expected.coefficient[0])
     np.testing.assert_array_equal(by_lane(p.label), expected.labels[0, :, :, 0])
     np.testing.assert_array_equal(by_lane(p.truth)[:, :-1], expected.true_labels[0, :, :, 0])
+    np.testing.assert_array_equal(by_lane(p.truth)[:, -1], prompts.label_norm * p.target)
+    np.testing.assert_array_equal(p.target, expected.target[0, :, 0])
     np.testing.assert_array_equal(by_lane(p.flag)[:, :-1], expected.outlier[0])
     assert not by_lane(p.flag)[:, -1].any()
-    np.testing.assert_array_equal(p.target, expected.target[0, :, 0])
-    task = np.stack([by_lane(p.plus)[:, 0], by_lane(p.plus + p.apart)[:, 0]], axis=-1) - prompts.relevant_row
-    np.testing.assert_array_equal(task, expected.task[0])
-    own = (by_lane(p.relevant)[..., None] == prompts.relevant_row + expected.task[0][:, None, :]).any(-1)
-    np.testing.assert_array_equal(by_lane(p.own), own)
+    plus, minus = by_lane(p.plus) - prompts.relevant_row, by_lane(p.plus + p.apart) - prompts.relevant_row
+    np.testing.assert_array_equal(np.stack([plus, minus], -1), np.repeat(expected.task[0][:, None], plus.shape[1], 1))
+    relevant = by_lane(p.relevant) - prompts.relevant_row
+    np.testing.assert_array_equal(by_lane(p.own), (relevant == plus) | (relevant == minus))
+    if prompts.noise:
+        noise = np.empty_like(expected.noise[0])
+        draw_noise(numbers, noise, np.empty(prompts.patterns.dimension), seed, int(stream), step, first)
+        np.testing.assert_array_equal(noise, expected.noise[0])
+
+
+def test_other_precisions_are_drawn_too():
+    prompts = Prompts()
+    assert prompts.draw([0], Stream.TEST, dtype=np.float16).coefficient.dtype == np.float16
 
 
 def test_compiled_code_is_kept_until_any_of_its_files_changes():
     """Numba by itself would not notice a change of the sampler, which is compiled into the training step."""
-    for kernel in (prompt_kernels.draw, step_kernels.train):
+    for kernel in (prompt_kernels.draw, batch_kernels.fill, step_kernels.train):
         assert kernel._cache._cache_file._source_stamp[1] == SOURCES

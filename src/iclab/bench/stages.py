@@ -23,7 +23,7 @@ _compiled = numba.njit(nogil=True, error_model="numpy")
 def _words(p, n):  # type: ignore[no-untyped-def]
     zero, one = np.uint32(0), np.uint32(1)
     for i in range(n):
-        prompt_kernels.draw_words(p, p.words, 0, zero, (zero, one), (np.uint32(i), zero))
+        prompt_kernels.draw_words(p.position, p.lane, p.words, 0, zero, (zero, one), (np.uint32(i), zero))
 
 
 @_compiled

@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 import torch
-from numpy.typing import NDArray
+from numpy.typing import DTypeLike, NDArray
 
 
 @dataclass(frozen=True)
@@ -76,3 +76,8 @@ class PromptBatch:
             tokens[..., :dimension] += torch.from_numpy(self.noise).to(device, dictionary.dtype)
         tokens[..., dimension:] = torch.from_numpy(self.labels).to(device, dictionary.dtype)
         return tokens
+
+
+def zero_labels(shape: tuple[int, ...], width: int, dtype: DTypeLike) -> NDArray[np.floating]:
+    """Allocate labels (…, w), one component after the other in memory: components that stay 0 cost nothing."""
+    return np.moveaxis(np.zeros((width, *shape), dtype=dtype), 0, -1)

@@ -47,6 +47,15 @@ MORE = 6
 """From TRAIN to TRAIN_MORE, and from TEST to TEST_MORE."""
 
 
+def check_counters(seeds: Sequence[int], step: int, first: int, count: int) -> None:
+    """Raise `InputError` unless seeds, step and prompt numbers are words of 32 bits."""
+    for seed in seeds:
+        if not 0 <= seed < SEED_LIMIT:
+            raise InputError(f"seed = {seed}: must be at least 0 and below 2^32")
+    if not (0 <= step < 2**32 and first >= 0 and first + count <= 2**32):
+        raise InputError(f"step = {step}, first = {first}, count = {count}: step and prompt numbers must be below 2^32")
+
+
 def words(
     seeds: Sequence[int],
     stream: Stream,
@@ -63,11 +72,7 @@ def words(
     """
     from iclab.prompts import counter_kernels  # imported late, because numba takes long to import
 
-    for seed in seeds:
-        if not 0 <= seed < SEED_LIMIT:
-            raise InputError(f"seed = {seed}: must be at least 0 and below 2^32")
-    if not (0 <= step < 2**32 and first >= 0 and first + count <= 2**32):
-        raise InputError(f"step = {step}, first = {first}, count = {count}: step and prompt numbers must be below 2^32")
+    check_counters(seeds, step, first, count)
     out = np.empty((4, len(seeds), count, positions), dtype=np.uint32)
     keys = np.asarray(seeds, dtype=np.uint32)
     counter_kernels.fill(out, keys, np.uint32(stream), np.uint32(step), np.uint32(first), np.uint32(slot))

@@ -25,7 +25,6 @@ Changing this assignment changes every result: bump `VERSION`.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Annotated, Literal
 
 import numpy as np
@@ -33,9 +32,10 @@ from numpy.typing import DTypeLike, NDArray
 from pydantic import Field, model_validator
 
 from iclab.config import Config
+from iclab.prompts import readable
 from iclab.prompts.compact import PromptBatch
-from iclab.prompts.counters import Stream, ball, bernoulli, integers, symmetric, uniform, words
-from iclab.prompts.outliers import Examples, Outliers, exactly
+from iclab.prompts.counters import Stream, check_counters
+from iclab.prompts.outliers import Outliers
 from iclab.prompts.patterns import GENERATED, Basis, Patterns
 from iclab.prompts.tasks import AllPairs, TaskSet
 
@@ -196,189 +196,14 @@ class Prompts(Config):
         count: int = 1,
         dtype: DTypeLike = np.float32,
     ) -> PromptBatch:
-        """Draw prompts ``first`` … ``first + count − 1`` of a step, for each seed."""
-        source = _Source(seeds, stream, step, first, count)
-        block = source.words(self.context_length + 1)  # (S, B, l + 1, 4)
-        task, query_side = self._draw_tasks(source, block)
-        relevant, truth = self._draw_relevant(source, block, task, query_side)
-        irrelevant = integers(block[..., 1], len(self.irrelevant_mixtures) or self.patterns.irrelevant)
-        outlier, outlier_row, shown = self._draw_outliers(source, block, relevant, irrelevant, truth)
-        query_strength, query_row = self._draw_query_outlier(source)
-        labels, true_labels = self._zero_labels(relevant.shape, dtype), self._zero_labels(outlier.shape, dtype)
-        labels[..., :-1, 0] = self.label_norm * self._add_label_noise(source, outlier, shown)
-        true_labels[..., 0] = self.label_norm * truth[..., :-1]
-        strength = np.concatenate([outlier * self.outliers.scale, query_strength], axis=-1)
-        return PromptBatch(
-            index=self._rows(relevant, irrelevant, np.concatenate([outlier_row, query_row], axis=-1)),
-            coefficient=self._draw_coefficients(source, block, strength, dtype),
-            labels=labels,
-            target=truth[..., -1:].astype(dtype),
-            outlier=outlier,
-            true_labels=true_labels,
-            task=task,
-            noise=self._draw_noise(source, dtype),
-        )
+        """Draw prompts ``first`` … ``first + count − 1`` of a step, for each seed.
 
-    # The steps of a draw. S seeds, B prompts, l examples; the module docstring says which word decides what.
+        This is compiled, except for users' functions; `iclab.prompts.readable` draws the same bits in numpy.
+        """
+        check_counters(seeds, step, first, count)
+        functions = not (isinstance(self.outliers.labels, str) and isinstance(self.outliers.placement, str))
+        if functions or np.dtype(dtype) not in (np.float32, np.float64):
+            return readable.draw(self, seeds, stream, step=step, first=first, count=count, dtype=dtype)
+        from iclab.prompts import batch_kernels  # imported late, because numba takes long to import
 
-    def _draw_tasks(self, source: _Source, block: NDArray[np.uint32]) -> tuple[NDArray[np.int32], NDArray[np.int64]]:
-        """Draw the task (S, B, 2) and the side of the query (S, B): 0 for +1, 1 for −1."""
-        if self.balance == "stratified":
-            start = words(source.seeds, source.stream, step=source.step, slot=2)[:, 0, :1, 0]  # (S, 1): one per step
-            return self._in_turn(start, np.arange(source.first, source.first + source.count))
-        side = (block[..., -1, 0] >> np.uint32(31)).astype(np.int64)
-        return self.pairs[integers(block[..., -1, 3], len(self.pairs))], side
-
-    def _in_turn(
-        self, start: NDArray[np.uint32], index: NDArray[np.int64]
-    ) -> tuple[NDArray[np.int32], NDArray[np.int64]]:
-        """Go through the 2·|tasks| combinations of task and query side in turn, from a random start."""
-        pairs = self.pairs
-        turn = (integers(start, 2 * len(pairs)) + index) % (2 * len(pairs))  # (S, B)
-        return pairs[turn // 2], turn % 2
-
-    def _draw_relevant(
-        self, source: _Source, block: NDArray[np.uint32], task: NDArray[np.int32], query_side: NDArray[np.int64]
-    ) -> tuple[NDArray[np.int32], NDArray[np.float64]]:
-        """Draw the relevant pattern of every token and its true label, both (S, B, l + 1)."""
-        negative = (block[..., 0] >> np.uint32(31)).astype(np.bool_)  # whether the token carries the −1 pattern
-        negative[..., -1] = query_side
-        relevant = np.where(negative, task[..., 1:], task[..., :1])
-        truth = np.where(negative, -1.0, 1.0)
-        if self.has_others:
-            more, count = source.words(self.context_length, slot=3), self.relevant_count
-            own = bernoulli(more[..., 0], self.relevant_fraction) if count is None else exactly(more[..., 0], count)
-            other = ~own  # (S, B, l): carries a pattern outside the task
-            relevant[..., :-1] = np.where(other, self._other_patterns(more[..., 1], task), relevant[..., :-1])
-            coin = np.where(more[..., 2] >> np.uint32(31), -1.0, 1.0)
-            truth[..., :-1] = np.where(other, coin, truth[..., :-1])
-        return relevant, truth
-
-    def _other_patterns(self, word: NDArray[np.uint32], task: NDArray[np.int32]) -> NDArray[np.int64]:
-        """Choose a relevant pattern that does not belong to the task, (S, B, l)."""
-        low, high = np.sort(task, axis=-1)[..., None, 0], np.sort(task, axis=-1)[..., None, 1]
-        other = integers(word, self.relevant - 2)
-        other += other >= low
-        return other + (other >= high)
-
-    def _draw_outliers(
-        self,
-        source: _Source,
-        block: NDArray[np.uint32],
-        relevant: NDArray[np.int32],
-        irrelevant: NDArray[np.int64],
-        truth: NDArray[np.float64],
-    ) -> tuple[NDArray[np.bool_], NDArray[np.int64], NDArray[np.float64]]:
-        """Draw which examples are outliers, their dictionary rows (0 if clean) and the labels shown, all (S, B, l)."""
-        labels = truth[..., :-1]
-        if not self.outliers.present:
-            return np.zeros(labels.shape, dtype=np.bool_), np.zeros(labels.shape, dtype=np.int64), labels
-
-        def uniform_for_rule(word: int) -> NDArray[np.float64]:  # from a block of its own, for users' rules
-            return uniform(source.words(self.context_length, slot=1)[..., word])
-
-        choice = block[..., :-1, 0]
-        outlier = self.outliers.choose(block[..., :-1, 3], lambda: uniform_for_rule(0))
-        first_row, rows = self.outliers.rows(self.patterns)
-        outlier_pattern = integers(choice, rows, bits=30)
-        examples = Examples(
-            relevant=relevant[..., :-1],
-            irrelevant=irrelevant[..., :-1],
-            outlier=outlier,
-            outlier_pattern=outlier_pattern,
-            labels=labels,
-            uniform=uniform_for_rule(1) if not isinstance(self.outliers.labels, str) else np.empty(0),
-        )
-        coin = np.where(choice >> np.uint32(30) & np.uint32(1), -1.0, 1.0)
-        shown = self.outliers.show(examples, coin)
-        return outlier, np.where(outlier, first_row + outlier_pattern, 0), shown
-
-    def _draw_query_outlier(self, source: _Source) -> tuple[NDArray[np.float64], NDArray[np.int64]]:
-        """Draw the strength of the query's outlier pattern and its dictionary row (both 0 if clean), (S, B, 1)."""
-        shape = (len(source.seeds), source.count, 1)
-        if not self.outliers.query:
-            return np.zeros(shape), np.zeros(shape, dtype=np.int64)
-        word = source.further(self.context_length + 1)[..., -1:, :]
-        corrupted = bernoulli(word[..., 0], self.outliers.query)
-        first_row, rows = self.outliers.rows(self.patterns)
-        strength = np.where(corrupted, self.outliers.scale, 0.0)
-        return strength, np.where(corrupted, first_row + integers(word[..., 1], rows), 0)
-
-    def _add_label_noise(
-        self, source: _Source, outlier: NDArray[np.bool_], shown: NDArray[np.float64]
-    ) -> NDArray[np.float64]:
-        """Turn the labels of some clean examples, (S, B, l)."""
-        if not self.label_noise:
-            return shown
-        noisy = bernoulli(source.further(self.context_length)[..., 0], self.label_noise)
-        return np.where(noisy & ~outlier, -shown, shown)
-
-    def _rows(
-        self, relevant: NDArray[np.int32], irrelevant: NDArray[np.int64], outlier_row: NDArray[np.int64]
-    ) -> NDArray[np.int32]:
-        """Return the dictionary rows of every token, (S, B, l + 1, 3)."""
-        index = np.zeros((*relevant.shape, 3), dtype=np.int32)
-        index[..., 0], index[..., 1] = relevant, self.patterns.relevant + irrelevant
-        index[..., 2] = outlier_row
-        first_mixture = self.patterns.count + len(self.outliers.mixtures)
-        if self.relevant_mixtures:
-            index[..., 0] += first_mixture
-        if self.irrelevant_mixtures:
-            index[..., 1] = first_mixture + len(self.relevant_mixtures) + irrelevant
-        return index
-
-    def _draw_coefficients(
-        self, source: _Source, block: NDArray[np.uint32], strength: NDArray[np.float64], dtype: DTypeLike
-    ) -> NDArray[np.floating]:
-        """Draw the coefficients of the dictionary rows of every token, (S, B, l + 1, 3)."""
-        coefficient = np.zeros((*block.shape[:-1], 3), dtype=dtype)
-        coefficient[..., 0] = 1.0
-        if self.signal != (1.0, 1.0):
-            low, high = self.signal
-            coefficient[..., 0] = low + (high - low) * uniform(source.words(self.context_length + 1, slot=4)[..., 0])
-        coefficient[..., 1] = coefficient.dtype.type(self.irrelevant_scale) * symmetric(block[..., 2]).astype(dtype)
-        coefficient[..., 2] = strength
-        return coefficient
-
-    def _zero_labels(self, shape: tuple[int, ...], dtype: DTypeLike) -> NDArray[np.floating]:
-        """Allocate labels (…, w), one component after the other in memory: components that stay 0 cost nothing."""
-        return np.moveaxis(np.zeros((self.label_width, *shape), dtype=dtype), 0, -1)
-
-    def _draw_noise(self, source: _Source, dtype: DTypeLike) -> NDArray[np.floating] | None:
-        """Draw the noise of every token, (S, B, l + 1, d)."""
-        if not self.noise:
-            return None
-        vectors = ball(
-            source.seeds,
-            source.stream,
-            self.patterns.dimension,
-            step=source.step,
-            first=source.first,
-            count=source.count,
-            positions=self.context_length + 1,
-            slot=5,
-        )
-        return (self.noise * vectors).astype(dtype)
-
-
-@dataclass(frozen=True)
-class _Source:
-    """Which prompts to draw: the key and the counters of their random words."""
-
-    seeds: Sequence[int]
-    stream: Stream
-    step: int
-    first: int
-    count: int
-
-    def words(self, positions: int, slot: int = 0) -> NDArray[np.uint32]:
-        """Return one block of words per prompt and position, (S, B, positions, 4)."""
-        return words(
-            self.seeds, self.stream, step=self.step, first=self.first, count=self.count, positions=positions, slot=slot
-        )
-
-    def further(self, positions: int) -> NDArray[np.uint32]:
-        """Return one block of further words per prompt and position, (S, B, positions, 4)."""
-        return words(
-            self.seeds, self.stream.more, step=self.step, first=self.first, count=self.count, positions=positions
-        )
+        return batch_kernels.draw(self, seeds, stream, step=step, first=first, count=count, dtype=dtype)

@@ -1,6 +1,6 @@
 """The sampler, compiled by numba: prompts of any distribution without users' functions, 16 at a time.
 
-Every engine calls `draw` inside its own compiled loops; `Prompts.draw` says the same in numpy. Prompts are
+Every engine calls `draw` inside its own compiled loops; `iclab.prompts.readable` says the same in numpy. Prompts are
 worked on in blocks of `LANES`. The innermost loop runs over lanes, and the compiler turns it into vector instructions.
 Nothing is allocated.
 """
@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 from numpy.typing import DTypeLike, NDArray
 
-from iclab.prompts.compiling import inlined, rounded
+from iclab.prompts.compiling import compiled, inlined, rounded
 from iclab.prompts.counter_kernels import ball_vector, philox
 from iclab.prompts.counters import MORE
 
@@ -155,36 +155,36 @@ def draw(drawing, p, seed, stream, step, first):  # type: ignore[no-untyped-def]
     """Draw prompts ``first`` … ``first + LANES − 1`` of a step into a block."""
     key, counter = (np.uint32(seed), np.uint32(stream)), (np.uint32(step), np.uint32(first))
     query = drawing.length * LANES
-    draw_words(p, p.words, 0, np.uint32(0), key, counter)
+    draw_words(p.position, p.lane, p.words, 0, np.uint32(0), key, counter)
     _draw_tasks(drawing, p, key, counter, first)
     _choose(p.words[3], drawing.threshold, drawing.exact, drawing.length, p.flag, p.left)
     if drawing.placement != ANYWHERE:
         _place(drawing, p)
     _decode(drawing, p, p.words[0], p.words[1], p.words[2])
     if drawing.others:
-        draw_words(p, p.more, 0, np.uint32(3), key, counter)
+        draw_words(p.position, p.lane, p.more, 0, np.uint32(3), key, counter)
         _choose(p.more[0], drawing.own_threshold, drawing.own_exact, drawing.length, p.own, p.left)
         _carry_others(drawing, p, p.words[0], p.more[1], p.more[2])
     if drawing.varied:
-        draw_words(p, p.more, 0, np.uint32(4), key, counter)
-        _vary_signal(drawing, p, p.more[0])
+        draw_words(p.position, p.lane, p.more, 0, np.uint32(4), key, counter)
+        _vary_signal(p.more[0], drawing.signal_low, drawing.signal_span, p.signal)
     noisy, corrupted = drawing.noise_threshold > np.uint64(0), drawing.query_threshold > np.uint64(0)
     if noisy or corrupted:
         further = (key[0], np.uint32(stream + MORE))
-        draw_words(p, p.more, 0 if noisy else query, np.uint32(0), further, counter)
+        draw_words(p.position, p.lane, p.more, 0 if noisy else query, np.uint32(0), further, counter)
     if noisy:
         _turn_labels(drawing, p, p.more[0])
     if corrupted:
         _corrupt_queries(drawing, p, p.more[0], p.more[1])
 
 
-@inlined
-def draw_words(p, words, start, slot, key, counter):  # type: ignore[no-untyped-def]
+@compiled
+def draw_words(position, lane, words, start, slot, key, counter):  # type: ignore[no-untyped-def]
     """Fill ``words`` from element ``start`` on, one block of Philox per token."""
     (seed, stream), (step, first) = key, counter
     w0, w1, w2, w3 = words[0], words[1], words[2], words[3]
     for e in range(start, w0.size):
-        a, b, c, d = philox(p.position[e], first + p.lane[e], step, slot, seed, stream)
+        a, b, c, d = philox(position[e], first + lane[e], step, slot, seed, stream)
         w0[e] = a
         w1[e] = b
         w2[e] = c
@@ -302,10 +302,10 @@ def _carry_others(drawing, p, w0, which, coins):  # type: ignore[no-untyped-def]
 
 
 @rounded
-def _vary_signal(drawing, p, word):  # type: ignore[no-untyped-def]
+def _vary_signal(word, low, span, signal):  # type: ignore[no-untyped-def]
     """Draw the coefficient of the relevant pattern, in float64 as numpy does."""
     for e in range(word.size):
-        p.signal[e] = drawing.signal_low + drawing.signal_span * (np.float64(word[e]) * 2.0**-32)
+        signal[e] = low + span * (np.float64(word[e]) * 2.0**-32)
 
 
 @inlined
