@@ -7,8 +7,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from iclab.engines.fused import step_kernels
-from iclab.prompts import Prompts, Stream, batch_kernels, prompt_kernels, readable
-from iclab.prompts.compiling import SOURCES
+from iclab.prompts import Outliers, Prompts, Stream, prompt_kernels, readable
+from iclab.prompts.compiling import PROMPTS, hash_kernels
 from iclab.prompts.prompt_kernels import LANES, draw_noise, drawing, make_block
 
 WORDS = st.integers(0, 2**32 - 1)
@@ -16,11 +16,27 @@ STREAMS = st.sampled_from([Stream.TRAIN, Stream.TEST])
 DTYPES = st.sampled_from([np.float32, np.float64])
 
 
-@settings(deadline=None, derandomize=True, max_examples=200)
-@given(any_prompts(), st.lists(WORDS, max_size=3), STREAMS, WORDS, WORDS, st.integers(0, 40), DTYPES)
-def test_a_batch_has_the_bits_that_numpy_draws(prompts, seeds, stream, step, first, count, dtype):
-    which = {"step": step, "first": min(first, 2**32 - count), "count": count, "dtype": dtype}
-    found, expected = prompts.draw(seeds, stream, **which), readable.draw(prompts, seeds, stream, **which)
+def changed(config):
+    """The names of the fields that are not as usual."""
+    fields = type(config).model_fields
+    return {name for name in fields if getattr(config, name) != fields[name].get_default(call_default_factory=True)}
+
+
+def test_batches_have_the_bits_that_numpy_draws_whatever_field_is_changed():
+    tried = set()
+
+    @settings(deadline=None, derandomize=True, max_examples=200)
+    @given(any_prompts(), st.lists(WORDS, max_size=3), STREAMS, WORDS, WORDS, st.integers(0, 40), DTYPES)
+    def compare(prompts, seeds, stream, step, first, count, dtype):
+        tried.update(changed(prompts), changed(prompts.outliers))
+        which = {"step": step, "first": min(first, 2**32 - count), "count": count, "dtype": dtype}
+        assert_same_bits(prompts.draw(seeds, stream, **which), readable.draw(prompts, seeds, stream, **which))
+
+    compare()
+    assert tried == {*Prompts.model_fields, *Outliers.model_fields}
+
+
+def assert_same_bits(found, expected):
     assert everything(found).keys() == everything(expected).keys()
     for name, array in everything(expected).items():
         mine = getattr(found, name)
@@ -64,7 +80,15 @@ def test_other_precisions_are_drawn_too():
     assert prompts.draw([0], Stream.TEST, dtype=np.float16).coefficient.dtype == np.float16
 
 
-def test_compiled_code_is_kept_until_any_of_its_files_changes():
+def test_compiled_code_is_kept_until_a_file_changes_that_it_may_depend_on(tmp_path):
     """Numba by itself would not notice a change of the sampler, which is compiled into the training step."""
-    for kernel in (prompt_kernels.draw, batch_kernels.fill, step_kernels.train):
-        assert kernel._cache._cache_file._source_stamp[1] == SOURCES
+    for kernel, folder in ((prompt_kernels.draw, PROMPTS), (step_kernels.train, PROMPTS.parent)):
+        assert kernel._cache._cache_file._source_stamp[1] == hash_kernels(folder)
+    hashes = []
+    for name in ("below/a_kernels.py", "below/plain.py", "compiling.py", "below/a_kernels.py"):
+        file = tmp_path / name
+        file.parent.mkdir(exist_ok=True)
+        file.write_text(f"change {len(hashes)}")
+        hashes.append(hash_kernels.__wrapped__(tmp_path))
+    assert hashes[0] == hashes[1]  # which is not compiled
+    assert len({*hashes}) == 3

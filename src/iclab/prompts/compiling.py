@@ -1,42 +1,41 @@
 """How inner loops that call each other are compiled, and when the compiled code on disk is out of date.
 
-The sampler is compiled into the loops of every engine. So a change of any `*_kernels.py` of the package, or of a file
-named in `SHARED`, makes all of them out of date.
+By itself numba looks only at the file of the function it keeps, but these functions call each other across files. The
+sampler calls nothing outside its folder; it is compiled into the loops of engines, which may call any kernel.
 """
 
 from __future__ import annotations
 
 import hashlib
 from collections.abc import Callable
+from functools import cache
 from pathlib import Path
 from typing import Any
 
 import llvmlite.binding
 import numba
 
-SHARED = ("compiling.py", "exponential.py")
-"""Files of compiled code that are named otherwise."""
+PROMPTS = Path(__file__).parent
+FILES = ("*_kernels.py", "compiling.py", "exponential.py")
+"""The files with compiled code."""
 
 # By default the compiler gives up on vector instructions when it must check many pairs of arrays for overlap.
 llvmlite.binding.set_option("iclab", "-runtime-memory-check-threshold=256")
 
 
-def _hash_sources() -> str:
-    package = Path(__file__).parents[1]
-    files = [file for name in ("*_kernels.py", *SHARED) for file in sorted(package.rglob(name))]
+@cache
+def hash_kernels(folder: Path) -> str:
+    """Return a hash of all files with compiled code in a folder and below."""
+    files = [file for name in FILES for file in sorted(folder.rglob(name))]
     return hashlib.sha256(b"".join(file.read_bytes() for file in files)).hexdigest()
 
 
-SOURCES = _hash_sources()
-
-
 def compiled(function: Callable[..., Any]) -> Any:
-    """Compile a function with numba, and keep the result on disk until one of the source files changes.
+    """Compile a function with numba, and keep the result on disk until a file changes that it may depend on.
 
-    By itself numba looks only at the file of the function it keeps, but these functions call each other across files.
     Multiply and add may be contracted into one instruction; sums are never reordered.
     """
-    return _kept(numba.njit(nogil=True, cache=True, fastmath={"contract"}, error_model="numpy")(function))
+    return _kept(function, contract=True, inline=False)
 
 
 def inlined(function: Callable[..., Any]) -> Any:
@@ -44,20 +43,20 @@ def inlined(function: Callable[..., Any]) -> Any:
 
     A call costs seven words for each array of a record: too much for one prompt or one block of them.
     """
-    make = numba.njit(nogil=True, cache=True, fastmath={"contract"}, error_model="numpy", forceinline=True)
-    return _kept(make(function))
+    return _kept(function, contract=True, inline=True)
 
 
 def rounded(function: Callable[..., Any]) -> Any:
-    """Compile as `compiled` does, but round every product and every sum, as numpy does.
-
-    This must be said: a function that says nothing is compiled as the one that calls it.
-    """
-    return _kept(numba.njit(nogil=True, cache=True, fastmath=False, error_model="numpy")(function))
+    """Compile a function as `compiled` does, but round every product and every sum, as numpy does."""
+    return _kept(function, contract=False, inline=False)
 
 
-def _kept(made: Any) -> Any:
+def _kept(function: Callable[..., Any], contract: bool, inline: bool) -> Any:
+    """Compile; every option is given, because a function takes those that are not from the first one that calls it."""
+    fast: bool | set[str] = {"contract"} if contract else False
+    made: Any = numba.njit(nogil=True, cache=True, error_model="numpy", fastmath=fast, forceinline=inline)(function)
     if hasattr(made, "_cache"):  # not when numba is switched off
+        inside = Path(function.__code__.co_filename).parent == PROMPTS
         index = made._cache._cache_file
-        index._source_stamp = (index._source_stamp, SOURCES)
+        index._source_stamp = (index._source_stamp, hash_kernels(PROMPTS if inside else PROMPTS.parent))
     return made
