@@ -37,7 +37,7 @@ def draw(
     block = make_block(numbers)
     vector = np.empty(prompts.patterns.dimension)
     for s, seed in enumerate(seeds):
-        which = (int(seed), int(stream), step, first)
+        which = (int(seed), int(stream), int(step), int(first))
         out: tuple[Any, ...] = (batch.index[s], batch.coefficient[s], batch.labels[s, ..., 0], batch.target[s, :, 0])
         fill(numbers, block, *which, *out, batch.outlier[s], batch.true_labels[s, ..., 0], batch.task[s])
         if batch.noise is not None:
