@@ -7,10 +7,12 @@ import torch
 from iclab.config import InputError
 from iclab.engines import Recipe, Switch, Training, answers, check, faster_obstacle, train, weights
 from iclab.engines.fused import lanes
+from iclab.engines.fused.deep import step_kernels
 from iclab.engines.fused.deep.frame import stays_in_span
 from iclab.engines.fused.deep.learning import DeepSeed
 from iclab.probes import measure
 from iclab.prompts import Mixture, Outliers, Patterns, Prompts, Stream
+from iclab.prompts.prompt_kernels import draw
 
 MODELS = ("deep-mamba", "deep-linear", "deep-softmax")
 SMALL = {"dimension": 12, "relevant": 4, "irrelevant": 3, "outlier": 2}
@@ -44,6 +46,13 @@ PROMPTS = {
         "outliers": Outliers(count=3, labels="flip", placement="closest"),
     },
     "one example": {"context_length": 1},
+    "patterns outside the task, signal, mixtures": {
+        "relevant_fraction": 0.6,
+        "signal": (0.5, 1.5),
+        "relevant_mixtures": ((1, 0.5, 0, 0), (0, 0, 1, 0), (0, 0.3, 0, 1)),
+        "irrelevant_mixtures": ((1, 0, 1),),
+        "tasks": "all",
+    },
     "thirty examples": {"context_length": 30, "outliers": Outliers(fraction=0.5)},
 }
 RECIPES = {
@@ -255,12 +264,9 @@ def test_prompts_in_coordinates_are_the_dense_ones():
     """A norm and an inner product know nothing of the frame: lengths of tokens are those of the reference."""
     training = Training(model="deep-mamba", prompts=Prompts(outliers=Outliers(fraction=0.5, patterns="paper")))
     seed = DeepSeed(training, 3, training.prompts.patterns.basis(3))
-    from iclab.engines.fused.deep import step_kernels
-    from iclab.engines.fused.prompt_kernels import draw
-
-    draw(seed.drawing, seed.scratch, 3, int(Stream.TRAIN), 7, 32)
-    step_kernels.fill_prompts(seed.scratch, seed.rows, seed.shape.channels, seed.block.prompt)
-    found = seed.block.prompt.reshape(21, -1, 16).transpose(2, 0, 1)
+    draw(seed.drawing, seed.block, 3, int(Stream.TRAIN), 7, 32)
+    step_kernels.fill_prompts(seed.block, seed.rows, seed.shape.channels, seed.present.prompt)
+    found = seed.present.prompt.reshape(21, -1, 16).transpose(2, 0, 1)
     batch = training.prompts.draw([3], Stream.TRAIN, step=7, first=32, count=16)
     dictionary = torch.from_numpy(training.prompts.dictionary(training.prompts.patterns.basis(3)))
     dense = batch.dense(dictionary[None].float())[0].numpy()

@@ -42,6 +42,7 @@ _SHARED = {
 }
 
 FUSED = Scope("fused", {**_SHARED, "Prompts": _M_PROMPTS}, functions=False)
+DEEP = Scope("fused", {**_SHARED, "Prompts": _M_PROMPTS | _T_PROMPTS | {"signal"}}, functions=False)
 COMPACT = Scope("compact", {**_SHARED, "Prompts": _M_PROMPTS | _T_PROMPTS | {"signal"}})  # noise is in no dictionary
 
 
@@ -131,7 +132,7 @@ FORMS: dict[str, FusedForm] = {
     "deep": FusedForm(
         module="deep",
         version=1,
-        scope=FUSED,
+        scope=DEEP,
         obstacle=_deep_obstacle,
         sums={"error": _MARGINS, "attention": _ATTENTION, "gates": _GATES},
         stores=OWN_WEIGHTS,

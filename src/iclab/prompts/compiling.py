@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Callable
-from functools import cache
+from functools import cache, partial
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +16,7 @@ import llvmlite.binding
 import numba
 
 PROMPTS = Path(__file__).parent
-FILES = ("*_kernels.py", "compiling.py", "exponential.py")
+FILES = ("*_kernels.py", "compiling.py", "exponential.py", "lanes.py", "rules.py", "shape.py")
 """The files with compiled code."""
 
 # By default the compiler gives up on vector instructions when it must check many pairs of arrays for overlap.
@@ -38,6 +38,14 @@ def compiled(function: Callable[..., Any]) -> Any:
     return _kept(function, contract=True, inline=False)
 
 
+def inner(function: Callable[..., Any]) -> Any:
+    """Compile a function that only compiled code calls. Called from Python, it would crash.
+
+    The way in from Python takes longest to compile, if arguments are records of many arrays.
+    """
+    return _kept(function, contract=True, inline=False, no_cpython_wrapper=True, no_cfunc_wrapper=True)
+
+
 def inlined(function: Callable[..., Any]) -> Any:
     """Compile a function into those that call it.
 
@@ -51,12 +59,28 @@ def rounded(function: Callable[..., Any]) -> Any:
     return _kept(function, contract=False, inline=False)
 
 
-def _kept(function: Callable[..., Any], contract: bool, inline: bool) -> Any:
+def _kept(function: Callable[..., Any], contract: bool, inline: bool, **more: bool) -> Any:
     """Compile; every option is given, because a function takes those that are not from the first one that calls it."""
     fast: bool | set[str] = {"contract"} if contract else False
-    made: Any = numba.njit(nogil=True, cache=True, error_model="numpy", fastmath=fast, forceinline=inline)(function)
+    options: dict[str, Any] = {
+        "nogil": True,
+        "cache": True,
+        "error_model": "numpy",
+        "fastmath": fast,
+        "forceinline": inline,
+    }
+    made: Any = numba.njit(**options, **more)(function)
     if hasattr(made, "_cache"):  # not when numba is switched off
         inside = Path(function.__code__.co_filename).parent == PROMPTS
         index = made._cache._cache_file
         index._source_stamp = (index._source_stamp, hash_kernels(PROMPTS if inside else PROMPTS.parent))
+        index._load_index = partial(_load_or_start, index._load_index)
     return made
+
+
+def _load_or_start(load: Callable[[], Any]) -> Any:
+    """Read the index of compiled code; start a new one if it names types that are no longer there."""
+    try:
+        return load()
+    except (ImportError, AttributeError):
+        return {}

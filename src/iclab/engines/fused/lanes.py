@@ -24,8 +24,8 @@ from numba.core.typing import signature
 from numba.core.typing.templates import AbstractTemplate, infer_global
 from numba.extending import intrinsic, models, register_model
 
-from iclab.engines.fused.compiling import compiled
-from iclab.engines.fused.prompt_kernels import LANES
+from iclab.prompts.compiling import compiled, inner
+from iclab.prompts.prompt_kernels import LANES
 
 FLAGS = ("contract",)
 _intrinsic: Any = intrinsic  # compiled code calls what it makes with other arguments than are written
@@ -92,7 +92,7 @@ def _teach(written: Any, instruction: str) -> None:
     """Teach the compiler what an operator does between lanes."""
 
     @infer_global(written)
-    class _Typed(AbstractTemplate):  # type: ignore[misc]
+    class _Typed(AbstractTemplate):
         def generic(self, arguments, keywords):  # type: ignore[no-untyped-def]
             first, *rest = arguments
             return signature(first, first, first) if isinstance(first, Lanes) and rest == [first] else None
@@ -133,12 +133,12 @@ def larger(typing_context, a, b):  # type: ignore[no-untyped-def]
     return a(a, a), code
 
 
-@compiled
+@inner
 def _load4(array, at, step):  # type: ignore[no-untyped-def]
     return load(array, at), load(array, at + step), load(array, at + 2 * step), load(array, at + 3 * step)
 
 
-@compiled
+@inner
 def _store4(array, at, step, a, b, c, d):  # type: ignore[no-untyped-def]
     store(array, at, a)
     store(array, at + step, b)
@@ -146,7 +146,7 @@ def _store4(array, at, step, a, b, c, d):  # type: ignore[no-untyped-def]
     store(array, at + 3 * step, d)
 
 
-@compiled
+@inner
 def clear(array, at, size):  # type: ignore[no-untyped-def]
     """Set ``size`` numbers of a flat array, a multiple of `LANES`, to 0."""
     zero = spread(array.dtype.type(0))
@@ -154,7 +154,7 @@ def clear(array, at, size):  # type: ignore[no-untyped-def]
         store(array, e, zero)
 
 
-@compiled
+@inner
 def copy(out, o, array, at, size):  # type: ignore[no-untyped-def]
     """Copy ``size`` numbers, a multiple of `LANES`, from one place to another."""
     for e in range(0, size, LANES):

@@ -6,8 +6,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from iclab.engines.fused.compiling import compiled
 from iclab.engines.recipe import Recipe
+from iclab.prompts.compiling import inner
 
 # The loss, by what it is made of: z·F, or the margin m = 1 − z·F.
 HINGE, LINEAR, SQUARED, LOGISTIC = 0, 1, 2, 3  # max(0, m), m, m²/2 = (F − z)²/2, log(1 + exp(−z·F))
@@ -44,7 +44,7 @@ def loss_code(recipe: Recipe) -> int:
     return {"hinge": HINGE, "linear": LINEAR, "squared": SQUARED, "logistic": LOGISTIC}[str(recipe.loss)]
 
 
-@compiled
+@inner
 def weigh(kind, margin):  # type: ignore[no-untyped-def]
     """Return the loss at m = 1 − z·F, and −∂loss/∂(z·F); both are NaN if the margin is."""
     one, zero = margin - margin + 1, margin - margin  # of its dtype, or NaN
@@ -59,7 +59,7 @@ def weigh(kind, margin):  # type: ignore[no-untyped-def]
     return margin, one
 
 
-@compiled
+@inner
 def update(rule, weight, gradient, memory, squares, rate, step):  # type: ignore[no-untyped-def]
     """Change a flat weight against its gradient as torch's optimiser does in its step ``step``, counted from 0.
 
@@ -86,7 +86,7 @@ def update(rule, weight, gradient, memory, squares, rate, step):  # type: ignore
         weight[e] -= rate / first * memory[e] / (np.sqrt(squares[e]) / second + rule.epsilon)
 
 
-@compiled
+@inner
 def squares_of(values):  # type: ignore[no-untyped-def]
     """Return the sum of squares of a flat array."""
     total = values.dtype.type(0)

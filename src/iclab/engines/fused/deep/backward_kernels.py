@@ -6,13 +6,13 @@ hinge is not active.
 
 from __future__ import annotations
 
-from iclab.engines.fused.compiling import compiled
 from iclab.engines.fused.deep.forward_kernels import first_reader, hide_later, seen, together
 from iclab.engines.fused.deep.shape import CONTEXT, GATED, LINEAR, PAST
 from iclab.engines.fused.lanes import LANES, Grid, clear, combine, load, multiply, spread, stay_apart, store
+from iclab.prompts.compiling import inner
 
 
-@compiled
+@inner
 def backward(shape, tables, m):  # type: ignore[no-untyped-def]
     """Add the gradient of Σ d_output · F over the block; needs the memory of `forward`."""
     stay_apart()
@@ -37,7 +37,7 @@ def backward(shape, tables, m):  # type: ignore[no-untyped-def]
             through_norm(shape, m, layer)
 
 
-@compiled
+@inner
 def through_values(shape, tables, m, layer, head, first):  # type: ignore[no-untyped-def]
     """From what a head wrote to Σ_j weight q_j, through W_O W_V."""
     stay_apart()
@@ -53,7 +53,7 @@ def through_values(shape, tables, m, layer, head, first):  # type: ignore[no-unt
     combine(tables.d_carry, to, m.d_stream, wrote, m.mixed, mixed, c, c, t - first, True)
 
 
-@compiled
+@inner
 def through_weights(shape, m, d_mixed, layer, head, first):  # type: ignore[no-untyped-def]
     """From Σ_j weight q_j to the weights."""
     stay_apart()
@@ -65,7 +65,7 @@ def through_weights(shape, m, d_mixed, layer, head, first):  # type: ignore[no-u
         combine(m.d_weight, Grid(i * t, t, 1), d_mixed, Grid(i * c, c, 1), m.normed, tokens, many, sees, c, False)
 
 
-@compiled
+@inner
 def through_scale(shape, m, first):  # type: ignore[no-untyped-def]
     """From linear attention to scores."""
     for i in range(first, shape.tokens):
@@ -75,7 +75,7 @@ def through_scale(shape, m, first):  # type: ignore[no-untyped-def]
     hide_later(shape, m.d_weight, 0, first)
 
 
-@compiled
+@inner
 def through_softmax(shape, m, layer, head, first):  # type: ignore[no-untyped-def]
     """From weights to scores: w (dw − Σ w dw)."""
     stay_apart()
@@ -91,7 +91,7 @@ def through_softmax(shape, m, layer, head, first):  # type: ignore[no-untyped-de
     hide_later(shape, m.d_weight, 0, first)
 
 
-@compiled
+@inner
 def through_gates(shape, tables, m, layer, head, first):  # type: ignore[no-untyped-def]
     """From weights s_ij G_ji to scores and to the gate, with G_ji = σ_j Π_{j < k ≤ i} (1 − σ_k).
 
@@ -138,7 +138,7 @@ def through_gates(shape, tables, m, layer, head, first):  # type: ignore[no-unty
                 store(m.d_normed, at, load(m.d_normed, at) + d_logit * spread(tables.gate[number * c + b]))
 
 
-@compiled
+@inner
 def through_scores(shape, tables, m, d_mixed, layer, head, first):  # type: ignore[no-untyped-def]
     """From scores to W_BᵀW_C and, unless these are the prompt's own, to the tokens."""
     stay_apart()
@@ -164,7 +164,7 @@ def through_scores(shape, tables, m, d_mixed, layer, head, first):  # type: igno
         combine(m.d_normed, to, m.d_weight, by, m.read, read, many, c, t - low, True)
 
 
-@compiled
+@inner
 def through_norm(shape, m, layer):  # type: ignore[no-untyped-def]
     """From normed tokens to the stream: (dq − q (qᵀdq) / width) / root mean square."""
     stay_apart()

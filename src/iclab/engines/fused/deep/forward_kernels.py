@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import numpy as np
 
-from iclab.engines.fused.compiling import compiled
 from iclab.engines.fused.deep.shape import ALL, GATED, LINEAR, PAST
 from iclab.engines.fused.exponential import exponential
 from iclab.engines.fused.lanes import (
@@ -25,15 +24,16 @@ from iclab.engines.fused.lanes import (
     stay_apart,
     store,
 )
+from iclab.prompts.compiling import inner
 
 
-@compiled
+@inner
 def first_reader(shape, layer):  # type: ignore[no-untyped-def]
     """Return the first position that a layer writes: 0, or the query in the last layer."""
     return shape.tokens - 1 if layer == shape.layers - 1 else 0
 
 
-@compiled
+@inner
 def seen(shape, i):  # type: ignore[no-untyped-def]
     """Return how many tokens position ``i`` sees, from the first on."""
     if shape.sees == PAST:
@@ -41,7 +41,7 @@ def seen(shape, i):  # type: ignore[no-untyped-def]
     return shape.tokens if shape.sees == ALL else shape.tokens - 1
 
 
-@compiled
+@inner
 def together(shape, first):  # type: ignore[no-untyped-def]
     """Return how many positions, from ``first`` on, are worked on at a time: two that see the past, or all.
 
@@ -50,7 +50,7 @@ def together(shape, first):  # type: ignore[no-untyped-def]
     return 2 if shape.sees == PAST else max(1, shape.tokens - first)
 
 
-@compiled
+@inner
 def forward(shape, tables, m):  # type: ignore[no-untyped-def]
     """Answer the prompts of the block."""
     stay_apart()
@@ -77,7 +77,7 @@ def forward(shape, tables, m):  # type: ignore[no-untyped-def]
             mix(shape, tables, m, layer, head, first)
 
 
-@compiled
+@inner
 def normalise(shape, m, layer):  # type: ignore[no-untyped-def]
     """Divide every token by its root mean square, or copy it."""
     stay_apart()
@@ -101,7 +101,7 @@ def normalise(shape, m, layer):  # type: ignore[no-untyped-def]
             store(m.normed, start + at + c * LANES, factor * load(m.stream, at + c * LANES))
 
 
-@compiled
+@inner
 def score(shape, tables, m, layer, head, first):  # type: ignore[no-untyped-def]
     """Fill ``weight`` with the scores q_jᵀ W_BᵀW_C q_i."""
     stay_apart()
@@ -116,7 +116,7 @@ def score(shape, tables, m, layer, head, first):  # type: ignore[no-untyped-def]
         combine(m.weight, to, m.read, Grid(row * c, c, 1), m.normed, tokens, many, sees, c, False)
 
 
-@compiled
+@inner
 def add_attention(shape, m, layer, head, factor):  # type: ignore[no-untyped-def]
     """Add the query's weights, as they are now, to the attention that probes read."""
     t = shape.tokens
@@ -125,7 +125,7 @@ def add_attention(shape, m, layer, head, factor):  # type: ignore[no-untyped-def
         m.score[layer * t * LANES + e] += factor * m.weight[row + e]
 
 
-@compiled
+@inner
 def scale(shape, m, layer, head, first):  # type: ignore[no-untyped-def]
     """Turn scores into linear attention."""
     stay_apart()
@@ -140,7 +140,7 @@ def scale(shape, m, layer, head, first):  # type: ignore[no-untyped-def]
         m.gate[e] = m.weight.dtype.type(1)
 
 
-@compiled
+@inner
 def soften(shape, m, layer, head, first):  # type: ignore[no-untyped-def]
     """Turn scores into their softmax."""
     stay_apart()
@@ -167,7 +167,7 @@ def soften(shape, m, layer, head, first):  # type: ignore[no-untyped-def]
         m.gate[e] = real(1)
 
 
-@compiled
+@inner
 def gate(shape, tables, m, layer, head, first):  # type: ignore[no-untyped-def]
     """Multiply scores by the gates G_{j,i} = σ_j Π_{j < k ≤ i} (1 − σ_k)."""
     stay_apart()
@@ -194,7 +194,7 @@ def gate(shape, tables, m, layer, head, first):  # type: ignore[no-untyped-def]
     hide_later(shape, m.weight, number * t, first)
 
 
-@compiled
+@inner
 def hide_later(shape, weights, rows, first):  # type: ignore[no-untyped-def]
     """Set what the first of two positions gives to the second one to 0, if positions see only the past."""
     if shape.sees == PAST:
@@ -202,7 +202,7 @@ def hide_later(shape, weights, rows, first):  # type: ignore[no-untyped-def]
             store(weights, ((rows + i) * shape.tokens + i + 1) * LANES, spread(weights.dtype.type(0)))
 
 
-@compiled
+@inner
 def mix(shape, tables, m, layer, head, first):  # type: ignore[no-untyped-def]
     """Add what a head writes to the next layer's stream, or to the output."""
     stay_apart()

@@ -27,13 +27,12 @@ from iclab.engines.fused.deep.shape import (
     make_weights,
 )
 from iclab.engines.fused.deep.step_kernels import Plan
-from iclab.engines.fused.learning import drawing
-from iclab.engines.fused.prompt_kernels import make_scratch
 from iclab.engines.fused.rules import loss_code, make_update
 from iclab.engines.fused.seeds import SeedState, train_apart
 from iclab.engines.trained import Advance, Notify, Trained
 from iclab.engines.training import Training
 from iclab.prompts import Basis, Prompts, Stream
+from iclab.prompts.prompt_kernels import drawing, make_block
 
 CHUNK_PROMPTS = 20_000
 """Training prompts between two calls that show progress."""
@@ -110,7 +109,7 @@ class DeepSeed(SeedState):
         self.frame = training_frame(training, basis, self.start)
         self.dtype = np.dtype(training.dtype)
         shape = make_shape(training, len(self.frame), training.prompts.context_length)
-        self.weights, self.gradient, self.memory, self.squares = (make_weights(shape, self.dtype) for _ in range(4))
+        self.weights, self.gradient, self.average, self.squares = (make_weights(shape, self.dtype) for _ in range(4))
         fill_weights(self.weights, project(self.start, self.frame))
         recipe = training.recipe
         moves = tuple(name in self.start and name not in recipe.frozen for name in NAMES)
@@ -122,7 +121,7 @@ class DeepSeed(SeedState):
     @property
     def changing(self) -> Sequence[NDArray[Any]]:
         """Weights, and what the optimiser remembers."""
-        return (*self.weights, *self.memory, *self.squares)
+        return (*self.weights, *self.average, *self.squares)
 
     def kept(self) -> dict[str, NDArray[np.floating]]:
         """Return the model's own weights."""
@@ -134,11 +133,10 @@ class DeepSeed(SeedState):
         self.prompts = prompts
         self.shape = make_shape(self.training, len(self.frame), prompts.context_length)
         self.drawing = drawing(prompts, self.dtype)
-        dictionary = prompts.dictionary(self.basis)
-        self.rows = rows(dictionary, self.frame, self.dtype)
+        self.rows = rows(prompts.dictionary(self.basis), self.frame, self.dtype)
         self.tables = make_tables(self.shape, self.dtype)
-        self.block, self.waiting = (make_memory(self.shape, self.dtype) for _ in range(2))
-        self.scratch = make_scratch(prompts.context_length, len(dictionary), self.dtype)
+        self.present, self.waiting = (make_memory(self.shape, self.dtype) for _ in range(2))
+        self.block = make_block(self.drawing)
 
     def steps(self, first: int, last: int, rates: NDArray[np.floating], losses: NDArray[np.floating]) -> int:
         """Take steps; return the step at which the loss is not finite, or −1."""
@@ -148,12 +146,12 @@ class DeepSeed(SeedState):
             self.rows,
             self.weights,
             self.gradient,
-            self.memory,
+            self.average,
             self.squares,
             self.tables,
-            self.block,
+            self.present,
             self.waiting,
-            self.scratch,
+            self.block,
             self.seed,
             int(Stream.TRAIN),
             first,

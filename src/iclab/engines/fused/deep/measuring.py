@@ -12,11 +12,10 @@ from iclab.engines.fused.deep.frame import project, rows, test_frame
 from iclab.engines.fused.deep.learning import fill_weights, make_shape
 from iclab.engines.fused.deep.shape import Shape, Tables, make_memory, make_tables, make_weights
 from iclab.engines.fused.deep.step_kernels import ATTENTION, ERROR, GATES, Rows
-from iclab.engines.fused.learning import drawing
-from iclab.engines.fused.prompt_kernels import make_scratch
 from iclab.engines.registry import FORMS
 from iclab.engines.trained import Advance, Trained
 from iclab.prompts import Prompts, Stream
+from iclab.prompts.prompt_kernels import drawing, make_block
 
 BLOCK = 512
 """Test prompts that are added up in one piece. Pieces are added in a fixed order, whichever thread did them."""
@@ -38,14 +37,14 @@ def sums(
     code = {"error": ERROR, "attention": ATTENTION, "gates": GATES}[probe]
     dtype, layers = np.dtype(trained.training.dtype), trained.training.model.options["layers"]
     width = prompts.context_length if probe == "gates" else 1
-    numbers, size = drawing(prompts, dtype), len(prompts.dictionary(trained.bases(prompts)[0]))
+    numbers = drawing(prompts, dtype)
 
     def piece(seed: int, model: tuple[Shape, Tables, Rows], first: int) -> NDArray[np.float64]:
         total = np.zeros((len(names), layers, width))
         shape, tables, dictionary = model
-        memory, space = make_memory(shape, dtype), make_scratch(prompts.context_length, size, dtype)
+        memory, block = make_memory(shape, dtype), make_block(numbers)
         which = (seed, int(Stream.TEST), draw, first, min(BLOCK, count - first))
-        step_kernels.measure(numbers, shape, dictionary, code, tables, memory, space, *which, total)
+        step_kernels.measure(numbers, shape, dictionary, code, tables, memory, block, *which, total)
         return total
 
     totals = np.zeros((len(trained.seeds), len(names), layers, width))

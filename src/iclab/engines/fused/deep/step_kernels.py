@@ -7,12 +7,12 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from iclab.engines.fused.compiling import compiled
 from iclab.engines.fused.deep.backward_kernels import backward
 from iclab.engines.fused.deep.forward_kernels import forward
-from iclab.engines.fused.prompt_kernels import LANES, draw
 from iclab.engines.fused.rules import squares_of, update, weigh
 from iclab.engines.fused.step_kernels import tally
+from iclab.prompts.compiling import compiled, inner
+from iclab.prompts.prompt_kernels import LANES, draw
 
 ERROR, ATTENTION, GATES = 0, 1, 2
 FULL = 12
@@ -39,24 +39,24 @@ class Plan(NamedTuple):
 
 
 @compiled
-def fill_prompts(s, rows, channels, out):  # type: ignore[no-untyped-def]
+def fill_prompts(p, rows, channels, out):  # type: ignore[no-untyped-def]
     """Write drawn prompts as coordinates of their tokens: the rows of the dictionary, and the label last."""
     real = out.dtype.type
     out[:] = real(0)
-    for i in range(s.label.size // LANES):
+    for i in range(p.label.size // LANES):
         for lane in range(LANES):
             e, at = i * LANES + lane, i * channels * LANES + lane
-            for n in range(rows.start[s.relevant[e]], rows.start[s.relevant[e] + 1]):
-                out[at + rows.channel[n] * LANES] += rows.value[n]
-            for n in range(rows.start[s.irrelevant[e]], rows.start[s.irrelevant[e] + 1]):
-                out[at + rows.channel[n] * LANES] += s.kappa[e] * rows.value[n]
-            if s.strength[e] != real(0):
-                for n in range(rows.start[s.outlier[e]], rows.start[s.outlier[e] + 1]):
-                    out[at + rows.channel[n] * LANES] += s.strength[e] * rows.value[n]
-            out[at + (channels - 1) * LANES] = s.label[e]
+            for n in range(rows.start[p.relevant[e]], rows.start[p.relevant[e] + 1]):
+                out[at + rows.channel[n] * LANES] += p.signal[e] * rows.value[n]
+            for n in range(rows.start[p.irrelevant[e]], rows.start[p.irrelevant[e] + 1]):
+                out[at + rows.channel[n] * LANES] += p.kappa[e] * rows.value[n]
+            if p.strength[e] != real(0):
+                for n in range(rows.start[p.outlier[e]], rows.start[p.outlier[e] + 1]):
+                    out[at + rows.channel[n] * LANES] += p.strength[e] * rows.value[n]
+            out[at + (channels - 1) * LANES] = p.label[e]
 
 
-@compiled
+@inner
 def _multiply_turned(out, turned, o, left, right):  # type: ignore[no-untyped-def]
     """Write leftᵀ right, (a, b), and its transpose into flat arrays from place ``o`` on."""
     rows, columns = left.shape[1], right.shape[1]
@@ -84,7 +84,7 @@ def fill_tables(shape, w, tables):  # type: ignore[no-untyped-def]
     tables.gate[:] = w.gate.ravel()
 
 
-@compiled
+@inner
 def _add_lanes(lanes):  # type: ignore[no-untyped-def]
     """Add up the lanes of each number, into the first numbers of the same array."""
     for e in range(lanes.size // LANES):
@@ -94,7 +94,7 @@ def _add_lanes(lanes):  # type: ignore[no-untyped-def]
         lanes[e] = total
 
 
-@compiled
+@inner
 def gradients(shape, w, tables, g, scale):  # type: ignore[no-untyped-def]
     """Turn the gradients of the tables, lane by lane, into ``scale`` times those of the weights."""
     _add_lanes(tables.d_pairs)
@@ -127,7 +127,7 @@ def gradients(shape, w, tables, g, scale):  # type: ignore[no-untyped-def]
         gate[e] = scale * tables.d_gate[e]
 
 
-@compiled
+@inner
 def _move(w, g, memory, squares, plan, rule, rate, step):  # type: ignore[no-untyped-def]
     """Clip the gradient and change the weights."""
     parts = (g.key.ravel(), g.query.ravel(), g.gate.ravel(), g.value.ravel(), g.output.ravel())
@@ -153,7 +153,7 @@ def _move(w, g, memory, squares, plan, rule, rate, step):  # type: ignore[no-unt
             update(rule, weights[i], parts[i], first[i], second[i], rate, step)
 
 
-@compiled
+@inner
 def _gather(shape, m, waiting, lane, count):  # type: ignore[no-untyped-def]
     """Copy the prompt of one lane, with the weight of its loss, into place ``count`` of the waiting block."""
     for e in range(shape.tokens * shape.channels):
@@ -161,7 +161,7 @@ def _gather(shape, m, waiting, lane, count):  # type: ignore[no-untyped-def]
     waiting.d_output[count] = m.d_output[lane]
 
 
-@compiled
+@inner
 def _flush(shape, tables, waiting, count):  # type: ignore[no-untyped-def]
     """Answer the waiting prompts again and take them back."""
     for lane in range(count, LANES):  # what is left of earlier prompts must be finite, and weigh nothing
@@ -182,7 +182,7 @@ def train(  # type: ignore[no-untyped-def]
     tables,
     m,
     waiting,
-    s,
+    p,
     seed,
     stream,
     first,
@@ -202,15 +202,15 @@ def train(  # type: ignore[no-untyped-def]
         waiting.prompt[:] = real(0)
         loss, count = real(0), 0
         for start in range(0, batch, LANES):
-            draw(drawing, s, seed, stream, step, start)
-            fill_prompts(s, rows, shape.channels, m.prompt)
+            draw(drawing, p, seed, stream, step, start)
+            fill_prompts(p, rows, shape.channels, m.prompt)
             forward(shape, tables, m)
             active = 0
             m.d_output[:] = real(0)
             for lane in range(min(LANES, batch - start)):
-                more, push = weigh(plan.loss, real(1) - s.target[lane] * m.output[lane])
+                more, push = weigh(plan.loss, real(1) - p.target[lane] * m.output[lane])
                 loss += more
-                m.d_output[lane] = -push * s.target[lane]
+                m.d_output[lane] = -push * p.target[lane]
                 active += push != real(0)
             if active >= FULL:
                 backward(shape, tables, m)
@@ -233,31 +233,31 @@ def train(  # type: ignore[no-untyped-def]
 
 
 @compiled
-def measure(drawing, shape, rows, probe, tables, m, s, seed, stream, step, first, count, sums):  # type: ignore[no-untyped-def]
+def measure(drawing, shape, rows, probe, tables, m, p, seed, stream, step, first, count, sums):  # type: ignore[no-untyped-def]
     """Answer test prompts ``first`` … ``first + count − 1`` and add them to ``sums``, (names, layers, places)."""
     length = drawing.length
     for start in range(first, first + count, LANES):
-        draw(drawing, s, seed, stream, step, start)
-        fill_prompts(s, rows, shape.channels, m.prompt)
+        draw(drawing, p, seed, stream, step, start)
+        fill_prompts(p, rows, shape.channels, m.prompt)
         forward(shape, tables, m)
         for lane in range(min(LANES, first + count - start)):
             if probe == ERROR:
-                tally(sums[:, 0], np.float64(s.target[lane]) * np.float64(m.output[lane]))
+                tally(sums[:, 0], np.float64(p.target[lane]) * np.float64(m.output[lane]))
                 continue
             for layer in range(shape.layers):
                 at = layer * shape.tokens * LANES + lane
                 if probe == ATTENTION:
-                    add_attention(s, m.score, at, length, lane, sums[:, layer])
+                    add_attention(p, m.score, at, length, lane, sums[:, layer])
                 else:
-                    add_gates(s, m.gate, at, length, lane, sums[:, layer])
+                    add_gates(p, m.gate, at, length, lane, sums[:, layer])
 
 
-@compiled
-def add_attention(s, score, at, length, lane, sums):  # type: ignore[no-untyped-def]
+@inner
+def add_attention(p, score, at, length, lane, sums):  # type: ignore[no-untyped-def]
     """Add one prompt's attention to examples that share the query's pattern, and to the others."""
     same, other = 0.0, 0.0
     for i in range(length):
-        if s.relevant[i * LANES + lane] == s.relevant[length * LANES + lane]:
+        if p.relevant[i * LANES + lane] == p.relevant[length * LANES + lane]:
             same += score[at + i * LANES]
         else:
             other += score[at + i * LANES]
@@ -268,14 +268,14 @@ def add_attention(s, score, at, length, lane, sums):  # type: ignore[no-untyped-
     sums[4, 0] += other * other
 
 
-@compiled
-def add_gates(s, gate, at, length, lane, sums):  # type: ignore[no-untyped-def]
+@inner
+def add_gates(p, gate, at, length, lane, sums):  # type: ignore[no-untyped-def]
     """Add one prompt's gates by distance from the query and, for clean examples, by rank among these."""
     rank = 0
     for place in range(length):
         i = length - 1 - place
         here = np.float64(gate[at + i * LANES])
-        if s.flag[i * LANES + lane]:
+        if p.flag[i * LANES + lane]:
             sums[2, place] += 1.0
             sums[3, place] += here
         else:
