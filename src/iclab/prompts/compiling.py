@@ -69,7 +69,7 @@ def _kept(function: Callable[..., Any], contract: bool, inline: bool, **more: bo
         "fastmath": fast,
         "forceinline": inline,
     }
-    made: Any = numba.njit(**options, **more)(function)
+    made: Any = numba.jit(nopython=True, **options, **more)(function)  # type: ignore[call-overload]
     if hasattr(made, "_cache"):  # not when numba is switched off
         inside = Path(function.__code__.co_filename).parent == PROMPTS
         index = made._cache._cache_file
