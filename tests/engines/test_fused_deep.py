@@ -36,6 +36,10 @@ CASES = [
     *((model, name, {}) for model in MODELS for name in OPTIONS),
     *((model, name, {}) for model in MODELS[1:] for name in SEES),
     ("deep-linear", "no division by l", {"divide": False, "norm": "rms", "layers": 2}),
+    ("deep-mamba", "gates by channel", {"gating": "channel"}),
+    ("deep-mamba", "gates by channel, one layer, no norm", {"gating": "channel", "layers": 1, "norm": "none"}),
+    ("deep-mamba", "gates by channel, values", {"gating": "channel", "values": True, "residual": False}),
+    ("deep-mamba", "gates by channel, two heads", {"gating": "channel", "heads": 2}),
 ]
 
 PROMPTS = {
@@ -165,8 +169,13 @@ TESTS = {
 
 
 @pytest.mark.parametrize("probe", ["error", "attention", "gates"])
-@pytest.mark.parametrize("options", [{}, {"values": True}, {"heads": 2}], ids=["plain", "values", "two heads"])
-@pytest.mark.parametrize("model", MODELS)
+@pytest.mark.parametrize(
+    ("model", "options"),
+    [
+        *((model, options) for model in MODELS for options in ({}, {"values": True}, {"heads": 2})),
+        ("deep-mamba", {"gating": "channel", "heads": 2}),
+    ],
+)
 @pytest.mark.slow
 def test_measurements_are_those_of_the_reference(model, options, probe):
     ours, theirs = pair(model, options)

@@ -104,8 +104,6 @@ def _deep_obstacle(training: Training) -> str:
     options, recipe = training.model.options, training.recipe
     if options.get("form", "parallel") != "parallel":
         return f"model.options.form = {options['form']}: the fused engine knows only the default, parallel"
-    if options.get("gating") == "channel":
-        return "model.options.gating = channel: the fused engine knows only the default, scalar"
     if recipe.optimizer not in ("sgd", "adam", "adamw"):
         return f"optimizer = {recipe.optimizer}: the fused engine knows sgd, adam and adamw for deep models"
     if recipe.optimizer == "sgd":

@@ -6,35 +6,10 @@ hinge is not active.
 
 from __future__ import annotations
 
-from iclab.engines.fused.deep.forward_kernels import first_reader, hide_later, seen, together
-from iclab.engines.fused.deep.shape import CONTEXT, GATED, LINEAR, PAST
+from iclab.engines.fused.deep.forward_kernels import hide_later, seen, together
+from iclab.engines.fused.deep.shape import CONTEXT, PAST
 from iclab.engines.fused.lanes import LANES, Grid, clear, combine, load, multiply, spread, stay_apart, store
 from iclab.prompts.compiling import inner
-
-
-@inner
-def backward(shape, tables, m):  # type: ignore[no-untyped-def]
-    """Add the gradient of Σ d_output · F over the block; needs the memory of `forward`."""
-    stay_apart()
-    clear(m.d_stream, 0, m.d_stream.size)
-    store(m.d_stream, (shape.tokens * shape.channels - 1) * LANES, load(m.d_output, 0))
-    for back in range(shape.layers):
-        layer = shape.layers - 1 - back
-        first = first_reader(shape, layer)
-        clear(m.d_normed, 0, m.d_normed.size)
-        for head in range(shape.heads):
-            through_values(shape, tables, m, layer, head, first)
-            d_mixed = m.d_stream if shape.parts == 0 else m.d_mixed
-            through_weights(shape, m, d_mixed, layer, head, first)
-            if shape.kind == GATED:
-                through_gates(shape, tables, m, layer, head, first)
-            elif shape.kind == LINEAR:
-                through_scale(shape, m, first)
-            else:
-                through_softmax(shape, m, layer, head, first)
-            through_scores(shape, tables, m, d_mixed, layer, head, first)
-        if layer > 0:
-            through_norm(shape, m, layer)
 
 
 @inner
@@ -113,17 +88,17 @@ def through_gates(shape, tables, m, layer, head, first):  # type: ignore[no-unty
             store(m.d_weight, d_row + j * LANES, d_weight * (suffix * load(m.inflow, start + j * LANES)))
             suffix *= load(m.decay, start + j * LANES)
             if j == i:
-                store(m.spare, 2 * i * LANES, product)  # E_ii
+                store(m.own, i * LANES, product)  # E_ii
             else:
                 earlier += product
                 store(m.d_logit, j * LANES, load(m.d_logit, j * LANES) + product)
-        store(m.spare, (2 * i + 1) * LANES, earlier)  # Σ_{j < i} E_ij
+        store(m.earlier, i * LANES, earlier)  # Σ_{j < i} E_ij
     hide_later(shape, m.d_weight, 0, first)
     across = zero  # Σ_{i ≥ k > j} E_ij
     for k in range(t):
         own, earlier = zero, zero
         if k >= first:
-            own, earlier = load(m.spare, 2 * k * LANES), load(m.spare, (2 * k + 1) * LANES)
+            own, earlier = load(m.own, k * LANES), load(m.earlier, k * LANES)
         later = load(m.d_logit, k * LANES)
         d_logit = load(m.decay, start + k * LANES) * (own + later) - load(m.inflow, start + k * LANES) * across
         store(m.d_logit, k * LANES, d_logit)
@@ -131,15 +106,11 @@ def through_gates(shape, tables, m, layer, head, first):  # type: ignore[no-unty
     gate, tokens = Grid(number * c, c, 1), Grid(layer * t * c, c, 1)
     combine(tables.d_gate, gate, m.d_logit, Grid(0, t, 1), m.normed, tokens, 1, c, t, True)
     if layer > 0:
-        for k in range(t):
-            d_logit = load(m.d_logit, k * LANES)
-            for b in range(c):
-                at = (k * c + b) * LANES
-                store(m.d_normed, at, load(m.d_normed, at) + d_logit * spread(tables.gate[number * c + b]))
+        multiply(m.d_normed, 0, tables.gate_turned, number * c, 1, m.d_logit, 0, t, c, True)
 
 
 @inner
-def through_scores(shape, tables, m, d_mixed, layer, head, first):  # type: ignore[no-untyped-def]
+def through_scores(shape, tables, m, layer, head, first):  # type: ignore[no-untyped-def]
     """From scores to W_BᵀW_C and, unless these are the prompt's own, to the tokens."""
     stay_apart()
     c, t, number, step = shape.channels, shape.tokens, layer * shape.heads + head, together(shape, first)
@@ -158,10 +129,21 @@ def through_scores(shape, tables, m, d_mixed, layer, head, first):  # type: igno
     step = 2 if shape.sees == PAST else count
     for j in range(0, count, step):
         low, many = max(first, j) if shape.sees == PAST else first, min(step, count - j)
-        to, by = Grid(j * c, c, 1), Grid((number * t + low) * t + j, 1, t)  # weights of tokens j, (tokens, readers)
-        combine(m.d_normed, to, m.weight, by, d_mixed, Grid(low * c, c, 1), many, c, t - low, True)
-        by, read = Grid(low * t + j, 1, t), Grid((number * t + low) * c, c, 1)
-        combine(m.d_normed, to, m.d_weight, by, m.read, read, many, c, t - low, True)
+        by, read = Grid(low * t + j, 1, t), Grid((number * t + low) * c, c, 1)  # (tokens, readers), (readers, channels)
+        combine(m.d_normed, Grid(j * c, c, 1), m.d_weight, by, m.read, read, many, c, t - low, True)
+
+
+@inner
+def through_mixing(shape, m, d_mixed, layer, head, first):  # type: ignore[no-untyped-def]
+    """From Σ_j weight q_j to the tokens."""
+    stay_apart()
+    c, t, number = shape.channels, shape.tokens, layer * shape.heads + head
+    count = t - 1 if shape.sees == CONTEXT else t
+    step = 2 if shape.sees == PAST else count
+    for j in range(0, count, step):
+        low, many = max(first, j) if shape.sees == PAST else first, min(step, count - j)
+        by, wrote = Grid((number * t + low) * t + j, 1, t), Grid(low * c, c, 1)
+        combine(m.d_normed, Grid(j * c, c, 1), m.weight, by, d_mixed, wrote, many, c, t - low, True)
 
 
 @inner

@@ -9,12 +9,11 @@ from __future__ import annotations
 
 import numpy as np
 
-from iclab.engines.fused.deep.shape import ALL, GATED, LINEAR, PAST
+from iclab.engines.fused.deep.shape import ALL, PAST
 from iclab.engines.fused.exponential import exponential
 from iclab.engines.fused.lanes import (
     LANES,
     Grid,
-    clear,
     combine,
     copy,
     larger,
@@ -48,33 +47,6 @@ def together(shape, first):  # type: ignore[no-untyped-def]
     The first of two then also gets what only the second one sees; its weight there is set to 0.
     """
     return 2 if shape.sees == PAST else max(1, shape.tokens - first)
-
-
-@inner
-def forward(shape, tables, m):  # type: ignore[no-untyped-def]
-    """Answer the prompts of the block."""
-    stay_apart()
-    size = shape.tokens * shape.channels * LANES
-    copy(m.stream, 0, m.prompt, 0, size)
-    for layer in range(shape.layers):
-        last = layer == shape.layers - 1
-        first = first_reader(shape, layer)
-        normalise(shape, m, layer)
-        if not shape.residual:
-            clear(m.stream, 0, size)
-        if last:
-            store(m.output, 0, load(m.stream, size - LANES))
-        clear(m.score, layer * shape.tokens * LANES, shape.tokens * LANES)
-        clear(m.gate, layer * shape.tokens * LANES, shape.tokens * LANES)
-        for head in range(shape.heads):
-            score(shape, tables, m, layer, head, first)
-            if shape.kind == GATED:
-                gate(shape, tables, m, layer, head, first)
-            elif shape.kind == LINEAR:
-                scale(shape, m, layer, head, first)
-            else:
-                soften(shape, m, layer, head, first)
-            mix(shape, tables, m, layer, head, first)
 
 
 @inner
@@ -168,17 +140,26 @@ def soften(shape, m, layer, head, first):  # type: ignore[no-untyped-def]
 
 
 @inner
+def open_gates(shape, tables, m, layer, head):  # type: ignore[no-untyped-def]
+    """Fill ``inflow`` and ``decay`` with σ and 1 − σ of every gate at every token."""
+    real, c, t, g = m.weight.dtype.type, shape.channels, shape.tokens, shape.gates
+    number = layer * shape.heads + head
+    start, size = number * t * g * LANES, t * g * LANES
+    multiply(m.decay, number * t * g, tables.gate, number * g * c, c, m.normed, layer * t * c, t, g, False)
+    inflow, decay = m.inflow[start : start + size], m.decay[start : start + size]
+    for e in range(size):
+        power = exponential(-decay[e])
+        inflow[e] = real(1) / (real(1) + power)
+        decay[e] = power * inflow[e]
+
+
+@inner
 def gate(shape, tables, m, layer, head, first):  # type: ignore[no-untyped-def]
     """Multiply scores by the gates G_{j,i} = σ_j Π_{j < k ≤ i} (1 − σ_k)."""
     stay_apart()
-    real, c, t = m.weight.dtype.type, shape.channels, shape.tokens
-    number = layer * shape.heads + head
+    real, t, number = m.weight.dtype.type, shape.tokens, layer * shape.heads + head
     start = number * t * LANES
-    multiply(m.decay, number * t, tables.gate, number * c, c, m.normed, layer * t * c, t, 1, False)
-    for e in range(start, start + t * LANES):
-        power = exponential(-m.decay[e])
-        m.inflow[e] = real(1) / (real(1) + power)
-        m.decay[e] = power * m.inflow[e]
+    open_gates(shape, tables, m, layer, head)
     add_attention(shape, m, layer, head, real(1))
     for i in range(first, t):
         row = (number * t + i) * t * LANES

@@ -75,6 +75,7 @@ def make_shape(training: Training, rank: int, length: int) -> Shape:
     """Describe the model in ``rank`` coordinates, on prompts of ``length`` examples."""
     options, dtype = training.model.options, np.dtype(training.dtype)
     kind, named, heads = KINDS[training.model.label], parameters(training), options["heads"]
+    parts = rank // heads + 1 if "value" in named else 0
     seen = {"all": ALL, "past": PAST, "context": CONTEXT}[options.get("sees", "past")]
     return Shape(
         kind=kind,
@@ -84,8 +85,8 @@ def make_shape(training: Training, rank: int, length: int) -> Shape:
         tokens=length + 1,
         channels=rank + 1,
         rows=rank // heads,
-        parts=rank // heads + 1 if "value" in named else 0,
-        gates=1 if "gate" in named else 0,
+        parts=parts,
+        gates=(parts or rank + 1) if options.get("gating") == "channel" else int("gate" in named),
         residual=options["residual"],
         normed=options["norm"] == "rms",
         factor=dtype.type(1.0 / length if options.get("divide") else 1.0),

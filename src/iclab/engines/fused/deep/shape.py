@@ -69,17 +69,28 @@ class Tables(NamedTuple):
     carry: NDArray[Any]  # (layers, heads, channels, channels) W_O W_V
     carry_turned: NDArray[Any]
     gate: NDArray[Any]  # (layers, heads, gates, channels)
-    d_pairs: NDArray[Any]  # (layers, heads, channels, channels, LANES)
+    gate_turned: NDArray[Any]
+    value: NDArray[Any]  # (layers, heads, parts, channels) W_V, if each of its channels has a gate
+    value_turned: NDArray[Any]
+    output: NDArray[Any]  # (layers, heads, channels, parts) W_O, likewise
+    output_turned: NDArray[Any]
+    d_pairs: NDArray[Any]  # (layers, heads, channels, channels, LANES), and so on
     d_carry: NDArray[Any]
-    d_gate: NDArray[Any]  # (layers, heads, gates, channels, LANES)
+    d_gate: NDArray[Any]
+    d_value: NDArray[Any]
+    d_output: NDArray[Any]
 
 
 def make_tables(shape: Shape, dtype: Any) -> Tables:
     """Allocate tables."""
-    front, square = shape.layers * shape.heads, shape.channels**2
-    carry, gate = square * (shape.parts > 0), shape.gates * shape.channels
-    sizes = (square, square, carry, carry, gate, square * LANES, carry * LANES, gate * LANES)
-    return Tables(*(np.zeros(front * size, dtype=dtype) for size in sizes))
+    front, square, by_channel = shape.layers * shape.heads, shape.channels**2, shape.gates > 1
+    carry, gate = square * (shape.parts > 0 and not by_channel), shape.gates * shape.channels
+    value = shape.parts * shape.channels * by_channel
+    products, gradients = (*[square] * 2, *[carry] * 2, *[gate] * 2, *[value] * 4), (square, carry, gate, value, value)
+    return Tables(
+        *(np.zeros(front * size, dtype=dtype) for size in products),
+        *(np.zeros(front * size * LANES, dtype=dtype) for size in gradients),
+    )
 
 
 class Memory(NamedTuple):
@@ -91,9 +102,10 @@ class Memory(NamedTuple):
     inverse: NDArray[Any]  # (layers, tokens) what the norm multiplied it by
     read: NDArray[Any]  # (layers, heads, tokens, channels) W_BᵀW_C q_i
     weight: NDArray[Any]  # (layers, heads, tokens, tokens) of token j for position i
-    mixed: NDArray[Any]  # (layers, heads, tokens, channels) Σ_j weight q_j, if there is a W_V
-    inflow: NDArray[Any]  # (layers, heads, tokens) σ of the gate's logit
-    decay: NDArray[Any]  # (layers, heads, tokens) 1 − σ
+    mixed: NDArray[Any]  # (layers, heads, tokens, channels) Σ_j weight q_j, if there is a W_V; by gates if these differ
+    carried: NDArray[Any]  # (layers, heads, tokens, parts) W_V q_j, if each of its channels has a gate
+    inflow: NDArray[Any]  # (layers, heads, tokens, gates) σ of the gate's logit
+    decay: NDArray[Any]  # (layers, heads, tokens, gates) 1 − σ
     score: NDArray[Any]  # (layers, tokens) the query's attention, added up over heads
     gate: NDArray[Any]  # (layers, tokens) the gates of examples, as the query sees them, averaged over heads
     output: NDArray[Any]  # (LANES,)
@@ -102,16 +114,21 @@ class Memory(NamedTuple):
     d_normed: NDArray[Any]
     d_mixed: NDArray[Any]
     d_read: NDArray[Any]
+    d_carried: NDArray[Any]
     d_weight: NDArray[Any]  # (tokens, tokens)
-    d_logit: NDArray[Any]  # (tokens,)
-    spare: NDArray[Any]  # (2, tokens) scratch
+    d_logit: NDArray[Any]  # (tokens, gates)
+    own: NDArray[Any]  # (tokens, gates) scratch
+    earlier: NDArray[Any]  # (tokens, gates) scratch
+    spare: NDArray[Any]  # (gates,) scratch
 
 
 def make_memory(shape: Shape, dtype: Any) -> Memory:
     """Allocate working memory."""
-    t, tc = shape.tokens, shape.tokens * shape.channels
-    layers, heads = shape.layers, shape.layers * shape.heads
-    kept = (tc, tc, layers * tc, layers * t, heads * tc, heads * t * t, heads * tc * (shape.parts > 0))
-    gates = (heads * t, heads * t, layers * t, layers * t)
-    back = (1, 1, tc, tc, tc, tc, t * t, t, 2 * t)
+    t, g, tc = shape.tokens, shape.gates, shape.tokens * shape.channels
+    layers, heads, by_channel = shape.layers, shape.layers * shape.heads, shape.gates > 1
+    mixed = t * g if by_channel else tc * (shape.parts > 0)
+    carried = t * shape.parts * by_channel
+    kept = (tc, tc, layers * tc, layers * t, heads * tc, heads * t * t, heads * mixed, heads * carried)
+    gates = (heads * t * g, heads * t * g, layers * t, layers * t)
+    back = (1, 1, tc, tc, tc, tc, t * g * by_channel, t * t, t * g, t * g, t * g, g)
     return Memory(*(np.zeros(size * LANES, dtype=dtype) for size in (*kept, *gates, *back)))

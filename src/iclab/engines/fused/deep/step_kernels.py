@@ -7,8 +7,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from iclab.engines.fused.deep.backward_kernels import backward
-from iclab.engines.fused.deep.forward_kernels import forward
+from iclab.engines.fused.deep.pass_kernels import backward, forward
 from iclab.engines.fused.rules import squares_of, update, weigh
 from iclab.engines.fused.step_kernels import tally
 from iclab.prompts.compiling import compiled, inner
@@ -78,10 +77,24 @@ def fill_tables(shape, w, tables):  # type: ignore[no-untyped-def]
             number = layer * shape.heads + head
             at = number * c * c
             _multiply_turned(tables.pairs, tables.pairs_turned, at, w.key[layer, head], w.query[layer, head])
-            if shape.parts > 0:
+            gates = number * shape.gates * c
+            _copy_turned(tables.gate, tables.gate_turned, gates, w.gate[layer, head])
+            if shape.parts > 0 and shape.gates > 1:
+                _copy_turned(tables.value, tables.value_turned, gates, w.value[layer, head])
+                _copy_turned(tables.output, tables.output_turned, gates, w.output[layer, head])
+            elif shape.parts > 0:
                 out = w.output[layer, head].T
                 _multiply_turned(tables.carry, tables.carry_turned, at, out, w.value[layer, head])
-    tables.gate[:] = w.gate.ravel()
+
+
+@inner
+def _copy_turned(out, turned, o, matrix):  # type: ignore[no-untyped-def]
+    """Write a matrix and its transpose into flat arrays from place ``o`` on."""
+    rows, columns = matrix.shape
+    for a in range(rows):
+        for b in range(columns):
+            out[o + a * columns + b] = matrix[a, b]
+            turned[o + b * rows + a] = matrix[a, b]
 
 
 @inner
@@ -100,6 +113,8 @@ def gradients(shape, w, tables, g, scale):  # type: ignore[no-untyped-def]
     _add_lanes(tables.d_pairs)
     _add_lanes(tables.d_carry)
     _add_lanes(tables.d_gate)
+    _add_lanes(tables.d_value)
+    _add_lanes(tables.d_output)
     c, zero = shape.channels, tables.pairs.dtype.type(0)
     for layer in range(shape.layers):
         for head in range(shape.heads):
@@ -114,7 +129,7 @@ def gradients(shape, w, tables, g, scale):  # type: ignore[no-untyped-def]
                     g.key[layer, head, k, b] = scale * d_key
                     g.query[layer, head, k, b] = scale * d_query
             value, output = w.value[layer, head], w.output[layer, head]
-            for k in range(shape.parts):
+            for k in range(0 if shape.gates > 1 else shape.parts):
                 for b in range(c):
                     d_value, d_output = zero, zero
                     for a in range(c):
@@ -122,9 +137,16 @@ def gradients(shape, w, tables, g, scale):  # type: ignore[no-untyped-def]
                         d_output += value[k, a] * tables.d_carry[at + b * c + a]
                     g.value[layer, head, k, b] = scale * d_value
                     g.output[layer, head, b, k] = scale * d_output
-    gate = g.gate.ravel()
-    for e in range(gate.size):
-        gate[e] = scale * tables.d_gate[e]
+    _scale(g.gate.ravel(), tables.d_gate, scale)
+    if shape.gates > 1:
+        _scale(g.value.ravel(), tables.d_value, scale)
+        _scale(g.output.ravel(), tables.d_output, scale)
+
+
+@inner
+def _scale(out, numbers, factor):  # type: ignore[no-untyped-def]
+    for e in range(out.size):
+        out[e] = factor * numbers[e]
 
 
 @inner
@@ -199,6 +221,8 @@ def train(  # type: ignore[no-untyped-def]
         tables.d_pairs[:] = real(0)
         tables.d_carry[:] = real(0)
         tables.d_gate[:] = real(0)
+        tables.d_value[:] = real(0)
+        tables.d_output[:] = real(0)
         waiting.prompt[:] = real(0)
         loss, count = real(0), 0
         for start in range(0, batch, LANES):
