@@ -5,6 +5,7 @@ from __future__ import annotations
 import multiprocessing
 import os
 import threading
+import time
 from pathlib import Path
 from typing import Any
 
@@ -13,8 +14,10 @@ import torch
 from lab_helpers import entries, error_cells, measurement, run_here, training, wait_until, weights
 
 from iclab.config import Code, InputError
-from iclab.lab import Plan, Store, TrainingCell, run
+from iclab.lab import Plan, Store, TrainingCell, run, schedule
+from iclab.lab.events import Advanced, Finished, Kind
 from iclab.lab.executors import jobs, local
+from iclab.lab.executors.processes import WorkerProcess
 
 pytestmark = pytest.mark.slow
 
@@ -44,14 +47,32 @@ def count_trainings(monkeypatch: pytest.MonkeyPatch) -> list[TrainingCell]:
     return ran
 
 
-def test_two_processes_give_the_same_bits_as_one(done: Store, tmp_path: Path):
+def test_two_lanes_give_the_same_bits_as_one(done: Store, tmp_path: Path):
     two = Store(tmp_path / "store")
     plan = run(CELLS, two, workers=2, quiet=True)
     assert len(plan) == 6
-    assert weights(two.path) == weights(done.path) != {}
+    assert_same(two, done)
+
+
+def test_a_worker_process_gives_the_same_bits_and_sends_its_events(done: Store, tmp_path: Path):
+    store, events = Store(tmp_path / "store").open_for_writing(), []
+    process = WorkerProcess(store, events.append)
+    for cells in (CELLS[:2], CELLS[2:]):
+        process.run([cells[0].training])
+        process.run(cells)
+    process.stop()
+    process.close()
+    assert_same(store, done)
+    kinds = [Kind.of(cell) for cells in (CELLS[:2], CELLS[2:]) for cell in (cells[0].training, *cells)]
+    assert [event.kind for event in events if isinstance(event, Finished)] == kinds
+    assert multiprocessing.active_children() == []
+
+
+def assert_same(store: Store, other: Store) -> None:
+    assert weights(store.path) == weights(other.path) != {}
     for cell in CELLS:
-        assert two.load_rows(cell) == done.load_rows(cell)
-    assert os.listdir(two.path / ".partial") == []
+        assert store.load_rows(cell) == other.load_rows(cell)
+    assert os.listdir(store.path / ".partial") == []
 
 
 def test_nothing_is_computed_twice(done: Store, count_trainings: list[Any]):
@@ -107,14 +128,6 @@ def test_a_plan_holds_every_missing_cell_once_and_writes_nothing(tmp_path: Path)
     assert list(tmp_path.iterdir()) == []
 
 
-def test_a_plan_is_split_by_training(tmp_path: Path):
-    plan = Plan.of(CELLS, Store(tmp_path))
-    fused, others = plan.split(lambda cell: cell.training.engine == "fused")
-    assert {cell.training.model.label for cell in fused.trainings.values()} == {"mamba"}
-    assert (len(fused), len(others)) == (3, 3)
-    assert not Plan()
-
-
 @pytest.mark.parametrize("workers", [0, -1])
 def test_there_must_be_a_worker(tmp_path: Path, workers: int):
     with pytest.raises(InputError, match=rf"workers = {workers}: must be at least 1"):
@@ -155,11 +168,23 @@ LOCAL = {
 }
 
 
+@pytest.fixture
+def no_process(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(local, "WorkerProcess", lambda *_: pytest.fail("started a process"))
+
+
+@pytest.fixture
+def cheap_processes(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Small cells are worth a process."""
+    monkeypatch.setattr(schedule, "START_UP", 0.0)
+    monkeypatch.setattr(schedule, "GAIN", 0.0)
+
+
 @pytest.mark.parametrize("changes", LOCAL.values(), ids=LOCAL)
+@pytest.mark.usefixtures("cheap_processes", "no_process")
 def test_local_code_runs_in_this_process_and_says_so_once(
-    changes: dict[str, Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    changes: dict[str, Any], tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ):
-    monkeypatch.setattr(local, "run_in_processes", lambda *_: pytest.fail("was handed to other processes"))
     store, cells = Store(tmp_path), [measurement({"training.group": group, "draw": 1} | changes) for group in (0, 1)]
     assert len(run(cells, store, workers=2, quiet=True)) == 4
     assert [row["seed"] for cell in cells for row in store.load_rows(cell)] == list(range(16))
@@ -169,19 +194,49 @@ def test_local_code_runs_in_this_process_and_says_so_once(
     assert "runs in this process, because others cannot import it" in said[0]
 
 
+@pytest.mark.usefixtures("cheap_processes")
 def test_local_code_leaves_the_rest_to_the_processes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
-    handed: list[Plan] = []
-    monkeypatch.setattr(local, "run_in_processes", lambda plan, *_: handed.append(plan))
-    others = [measurement(REFERENCE | {"training.group": group}) for group in (0, 1)]
-    own = measurement(LOCAL["model"])
-    run([own, *others], Store(tmp_path), workers=2, quiet=True)
-    assert [set(plan.trainings) for plan in handed] == [{cell.training.hash for cell in others}]
-    assert Store(tmp_path).has(own)
+    handed: list[str] = []
+
+    class Fake:
+        """Stands for a process; its jobs run here."""
+
+        def __init__(self, store: Store, listen: Any) -> None:
+            self.run = lambda cells: (handed.extend(c.hash for c in cells), jobs.run_job(cells, store, listen))
+            self.stop = self.close = lambda: None
+
+    monkeypatch.setattr(local, "WorkerProcess", Fake)
+    others = [measurement(REFERENCE | {"training.group": group}) for group in range(4)]
+    own = [measurement(LOCAL["model"] | {"training.group": group}) for group in range(4)]
+    run([*own, *others], Store(tmp_path), workers=2, quiet=True)
+    assert handed
+    assert set(handed) <= {hash_ for cell in others for hash_ in (cell.hash, cell.training.hash)}
+    assert all(map(Store(tmp_path).has, own + others))
 
 
-def test_one_job_starts_no_process(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr(local, "run_in_processes", lambda *_: pytest.fail("was handed to other processes"))
-    assert len(run([measurement(REFERENCE)], Store(tmp_path), workers=2, quiet=True)) == 2
+@pytest.mark.usefixtures("no_process")
+def test_what_is_done_sooner_than_a_process_starts_starts_none(tmp_path: Path):
+    cells = [measurement(REFERENCE | {"training.group": group}) for group in (0, 1)]
+    assert len(run(cells, Store(tmp_path), workers=2, quiet=True)) == 4
+
+
+@pytest.mark.parametrize("where", [0, 1], ids=["first lane", "other lane"])
+@pytest.mark.usefixtures("no_process")
+def test_an_error_in_any_lane_ends_the_run(where: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    both = threading.Barrier(2)
+
+    def train(cell: TrainingCell, store: Store, listen: Any, threads: int) -> None:
+        both.wait(20)  # both lanes have a training
+        if (threading.current_thread() is threading.main_thread()) == (where == 0):
+            raise InputError("cannot be trained")
+        while True:  # until it is told to stop
+            time.sleep(0.01)
+            listen(Advanced(Kind.of(cell), 0, 0.01))
+
+    monkeypatch.setattr(jobs, "train_cell", train)
+    with pytest.raises(InputError, match="cannot be trained"):
+        run([measurement({"training.group": group}) for group in (0, 1)], Store(tmp_path), workers=2, quiet=True)
+    wait_until(lambda: threading.active_count() == 1, seconds=5)
 
 
 def test_trainings_alone_can_be_asked_for(tmp_path: Path, count_trainings: list[Any]):
@@ -215,6 +270,7 @@ def test_a_users_rule_measures_what_the_same_built_in_rule_does(tmp_path: Path):
 # A process that dies.
 
 
+@pytest.mark.usefixtures("cheap_processes")
 def test_a_worker_that_dies_is_said_in_one_line(tmp_path: Path):
     def kill_the_first_worker() -> None:
         wait_until(multiprocessing.active_children)

@@ -1,4 +1,4 @@
-"""The forecast of a simulated run with known costs: one estimate over all stages, and near the truth."""
+"""The forecast of a simulated run with known costs: one estimate over everything, and near the truth."""
 
 from __future__ import annotations
 
@@ -16,12 +16,13 @@ from iclab.lab.costs import PRIOR
 from iclab.lab.events import Advanced, Ended, Event, Finished, Kind, Notice, Started, announced
 from iclab.lab.forecast import Forecast
 from iclab.lab.progress import ProgressPrinter, duration
+from iclab.lab.schedule import Place
 
 FUSED, MLP, MINE = ("mamba", "fused"), ("softmax-mlp", "compact"), ("Mine", "reference")
 
 # Cells of each kind: how many, prompts per cell, and what a prompt takes as a multiple of what is expected.
-HERE = {Kind("training", *FUSED): (20, 1_000_000, 1.4), Kind("error", *FUSED): (400, 80_000, 0.8)}
-WORKERS = {
+THREADS = {Kind("training", *FUSED): (20, 1_000_000, 1.4), Kind("error", *FUSED): (400, 80_000, 0.8)}
+PROCESSES = {
     Kind("training", *MLP): (30, 600_000, 1.3),
     Kind("error", *MLP): (300, 8_000, 0.8),
     Kind("norms", *MLP): (20, 8, 2.0),
@@ -39,9 +40,12 @@ class Clock:
         return self.now
 
 
-def cells_of(kinds: dict[Kind, tuple[int, int, float]], lanes: int) -> Iterator[tuple[Kind, int, int]]:
+WIDTHS = {Place.THREAD: 2, Place.PROCESS: 2, Place.HERE: 1}
+
+
+def cells_of(kinds: dict[Kind, tuple[int, int, float]], place: Place) -> Iterator[tuple[Kind, int, Place]]:
     for kind, (count, prompts, _) in kinds.items():
-        yield from [(kind, prompts, lanes)] * count
+        yield from [(kind, prompts, place)] * count
 
 
 def events_of(kind: Kind, prompts: int, seconds: float, pieces: int) -> Iterator[tuple[float, Event]]:
@@ -80,12 +84,12 @@ def simulate(
 
 
 def whole_run(clock: Clock, slower: float = 1.0) -> Iterator[Event]:
-    yield from simulate(HERE, 1, clock, slower, first=15.0)  # the engine compiles
-    yield from simulate(WORKERS, 2, clock, slower)
+    yield from simulate(THREADS | PROCESSES, 2, clock, slower, first=15.0)  # the engine compiles
 
 
 def forecast(rates: dict[Kind, float] | None = None) -> Forecast:
-    return Forecast([*cells_of(HERE, 1), *cells_of(WORKERS, 2)], rates or {})
+    cells = [*cells_of(THREADS, Place.THREAD), *cells_of(PROCESSES, Place.PROCESS)]
+    return Forecast(cells, rates or {}, WIDTHS.__getitem__)
 
 
 def history(slower: float = 1.0, rates: dict[Kind, float] | None = None) -> list[tuple[float, float, float]]:
@@ -125,9 +129,22 @@ def test_a_second_run_estimates_well_from_the_start():
     assert again[0][2] == pytest.approx(end, rel=0.15)
 
 
+@pytest.mark.parametrize(
+    "here, process, thread, seconds",
+    [(0, 0, 8, 2.0), (0, 8, 0, 4.0), (8, 0, 0, 8.0), (1, 1, 6, 2.0), (3, 1, 8, 3.0), (1, 7, 0, 4.0)],
+)
+def test_the_time_left_is_that_of_the_narrowest_place(here: int, process: int, thread: int, seconds: float):
+    widths = {Place.THREAD: 4, Place.PROCESS: 2, Place.HERE: 1}
+    kinds = {place: Kind("training", place.name, "reference") for place in Place}
+    works = {Place.HERE: here, Place.PROCESS: process, Place.THREAD: thread}
+    cells = [(kinds[place], work, place) for place, work in works.items()]
+    guess = Forecast(cells, dict.fromkeys(kinds.values(), 1.0), widths.__getitem__)
+    assert guess.seconds_left == pytest.approx(seconds)
+
+
 def test_cells_without_prompts_count_as_cells():
     kind = Kind("training", "classical", "reference")
-    guess = Forecast([(kind, 0, 1)], {})
+    guess = Forecast([(kind, 0, Place.PROCESS)], {}, WIDTHS.__getitem__)
     assert (guess.share, guess.seconds_left) == (0.0, 0.0)
     guess(Finished(kind, 0, 0.1))
     assert (guess.share, guess.cells_done, guess.rates()) == (1.0, 1, {})

@@ -49,7 +49,7 @@ def run(
         quick: the quick edition: 8 seeds and fewer points.
         store: a folder that keeps finished cells, such as the command line's ``results/store``: what is there is not
             computed again. By default nothing is kept.
-        workers: how many threads or processes; by default one per core.
+        workers: how many cores to use; by default all.
         progress: show a progress bar on standard error.
         on_progress: called with every event of the run: see ``help(iclab.lab.events)``.
         settings: other values of the experiment's settings, as with ``--set``; ``iclab experiments ID`` lists them.

@@ -52,7 +52,7 @@ def train(
         basis_seed: fixes the rotation of the patterns; by default every seed has its own.
         store: a folder that keeps finished groups of seeds, also after Ctrl-C, and from which the next call takes them,
             such as the command line's ``results/store``. By default nothing is kept.
-        workers: how many threads or processes; by default one per core. A model or rule from a notebook or script runs
+        workers: how many cores to use; by default all. A model or rule from a notebook or script runs
             in this process, because others cannot import it.
         progress: show a progress bar on standard error.
         on_progress: called with every event of the run: see ``help(iclab.lab.events)``.

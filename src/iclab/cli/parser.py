@@ -193,7 +193,7 @@ def _add_store(command: argparse.ArgumentParser) -> None:
 
 
 def _add_workers(command: argparse.ArgumentParser) -> None:
-    text = "processes, or threads of the fused engine (default: all cores)"
+    text = "how many cores to use (default: all)"
     command.add_argument("--workers", metavar="N", type=int, default=os.cpu_count() or 1, help=text)
 
 

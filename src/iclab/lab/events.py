@@ -38,7 +38,7 @@ class Advanced:
     prompts: int
     """Prompts since the cell's previous event."""
     seconds: float
-    """Time since the cell's previous event."""
+    """Seconds of all its threads since the cell's previous event."""
 
 
 @dataclass(frozen=True)
@@ -49,7 +49,7 @@ class Finished:
     prompts: int
     """Prompts since the cell's previous event; all events of a cell add up to its ``work``."""
     seconds: float
-    """Time since the cell's previous event."""
+    """Seconds of all its threads since the cell's previous event."""
 
 
 @dataclass(frozen=True)

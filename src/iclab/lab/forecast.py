@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 
 from iclab.lab.costs import DEFAULT, PRIOR
 from iclab.lab.events import Advanced, Event, Finished, Kind
-from iclab.lab.plan import Stage
+from iclab.lab.schedule import Place, Schedule
 
 SURPRISE = 5.0
 """A cell counts for at most this many times its expected cost: the first one of an engine may have to compile it."""
@@ -23,8 +23,8 @@ class _Tally:
 
     expected: float
     """Seconds per prompt before anything is measured."""
-    lanes: int
-    """How many of these cells run at the same time."""
+    place: Place
+    """Where these cells run."""
     cells: int = 0
     prompts: int = 0
     done: int = 0
@@ -44,23 +44,34 @@ class Forecast:
     runs, times how much slower this run is than they were.
     """
 
-    def __init__(self, cells: Iterable[tuple[Kind, int, int]], rates: Mapping[Kind, float]) -> None:
-        """Take each cell's kind, prompts and lanes, and the rates of earlier runs in seconds per prompt."""
+    def __init__(
+        self, cells: Iterable[tuple[Kind, int, Place]], rates: Mapping[Kind, float], width: Callable[[Place], int]
+    ) -> None:
+        """Make a forecast.
+
+        Args:
+            cells: the kind, the prompts and the place of each cell.
+            rates: those of earlier runs in seconds per prompt.
+            width: returns how many cells of a place can run at the same time.
+        """
         self.cells = self.cells_done = 0
+        self._width = width
         self._share = 0.0
         self._tallies: dict[Kind, _Tally] = {}
         known = {**PRIOR, **rates}
-        for kind, prompts, lanes in cells:
-            tally = self._tallies.setdefault(kind, _Tally(known.get(kind, DEFAULT), lanes))
+        for kind, prompts, place in cells:
+            tally = self._tallies.setdefault(kind, _Tally(known.get(kind, DEFAULT), place))
             tally.cells += 1
             tally.prompts += prompts
             self.cells += 1
         self._expected = sum(tally.expected * tally.prompts for tally in self._tallies.values())
 
     @classmethod
-    def of(cls, stages: Iterable[Stage], rates: Mapping[Kind, float]) -> Forecast:
-        """Make a forecast of the stages of a plan."""
-        return cls([(Kind.of(cell), cell.work, stage.lanes) for stage in stages for cell in stage.plan], rates)
+    def of(cls, schedule: Schedule, rates: Mapping[Kind, float]) -> Forecast:
+        """Make a forecast of a schedule."""
+        return cls(
+            [(Kind.of(cell), cell.work, schedule.place_of(cell)) for cell in schedule.plan], rates, schedule.width
+        )
 
     def __call__(self, event: Event) -> None:
         """Count what is done, and learn its cost."""
@@ -80,8 +91,12 @@ class Forecast:
         return (seconds + weight) / (expected + weight) if expected + weight else 1.0
 
     def _time(self, prompts: Mapping[Kind, int]) -> float:
+        """Return how long it takes to process prompts: what few lanes can run may take longer than all on all lanes."""
         speed = self._speed
-        return sum(self._tallies[kind].rate(speed) * n / self._tallies[kind].lanes for kind, n in prompts.items())
+        work = dict.fromkeys(Place, 0.0)
+        for kind, count in prompts.items():
+            work[self._tallies[kind].place] += self._tallies[kind].rate(speed) * count
+        return max(sum(work[later] for later in Place if later >= place) / self._width(place) for place in Place)
 
     @property
     def seconds_left(self) -> float:

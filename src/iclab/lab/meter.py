@@ -13,8 +13,8 @@ EVENT_EVERY = 0.2
 class Meter:
     """Turns an engine's progress calls into the events of a cell."""
 
-    def __init__(self, kind: Kind, prompts: int, listen: Listener) -> None:
-        self._kind, self._left, self._listen = kind, prompts, listen
+    def __init__(self, kind: Kind, prompts: int, listen: Listener, threads: int = 1) -> None:
+        self._kind, self._left, self._listen, self._threads = kind, prompts, listen, threads
         self._pending = 0
         self._started = self._last = time.perf_counter()
 
@@ -28,7 +28,7 @@ class Meter:
         self._pending += prompts
         now = time.perf_counter()
         if now - self._last > EVENT_EVERY:
-            self._listen(Advanced(self._kind, self._pending, now - self._last))
+            self._listen(Advanced(self._kind, self._pending, self._threads * (now - self._last)))
             self._left -= self._pending
             self._pending, self._last = 0, now
 
@@ -38,4 +38,5 @@ class Meter:
 
     def finish(self) -> None:
         """Emit `Finished`, with whatever prompts were left, such as those of seeds that diverged."""
-        self._listen(Finished(self._kind, max(self._left, 0), time.perf_counter() - self._last))
+        seconds = self._threads * (time.perf_counter() - self._last)
+        self._listen(Finished(self._kind, max(self._left, 0), seconds))

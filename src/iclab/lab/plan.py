@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 
 from iclab.lab.cells import Cell, MeasurementCell, TrainingCell
@@ -36,16 +36,6 @@ class Plan:
                 plan.trainings[needed.hash] = needed
         return plan
 
-    def split(self, chosen: Callable[[TrainingCell], bool]) -> tuple[Plan, Plan]:
-        """Divide the plan in two: the chosen trainings with their measurements, and the others."""
-        parts = (Plan(), Plan())
-        for hash_, cells in self.measurements.items():
-            part = parts[0 if chosen(self.trainings.get(hash_) or cells[0].training) else 1]
-            part.measurements[hash_] = cells
-            if hash_ in self.trainings:
-                part.trainings[hash_] = self.trainings[hash_]
-        return parts
-
     def __iter__(self) -> Iterator[Cell]:
         """Iterate over all missing cells."""
         yield from self.trainings.values()
@@ -55,11 +45,3 @@ class Plan:
     def __len__(self) -> int:
         """Return the number of missing cells."""
         return len(self.trainings) + sum(map(len, self.measurements.values()))
-
-
-@dataclass(frozen=True)
-class Stage:
-    """A part of a plan, and how many of its cells run at the same time."""
-
-    plan: Plan
-    lanes: int = 1

@@ -1,4 +1,4 @@
-"""A run: plan, check, execute."""
+"""A run: plan, schedule, check, execute."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def run(
     Args:
         cells: the measurements and trainings to have; trainings of measurements are run as needed.
         store: where finished cells are kept.
-        workers: threads or processes of the local executor.
+        workers: how many cores the local executor uses.
         title: what to call the run in its progress line.
         quiet: show no progress.
         executor: what computes the cells; by default `LocalExecutor`.
@@ -50,14 +50,15 @@ def run(
         with contextlib.suppress(InputError):  # a store that has everything may be one that cannot be written
             store.keep(records)
         return plan
-    stages = executor.stages(plan)
+    rates = costs.load(store.path)
+    schedule = executor.schedule(plan, costs.expected(rates))
     _check(plan)
     store.open_for_writing()
     store.keep(records)
-    forecast = Forecast.of(stages, costs.load(store.path))
+    forecast = Forecast.of(schedule, rates)
     try:
         with announced(forecast, ProgressPrinter(title, forecast, quiet), *listeners) as listen:
-            executor.execute(stages, store, listen)
+            executor.execute(schedule, store, listen)
     finally:
         costs.save(store.path, forecast.rates())
     return plan

@@ -1,27 +1,43 @@
-"""The work of one cell, in whichever process it runs: compute, store, emit events."""
+"""The work of a job, in whichever process it runs: compute its cells, store them, emit events."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from iclab.engines import Trained, train
-from iclab.lab.cells import MeasurementCell, TrainingCell
+from iclab.lab.cells import Cell, MeasurementCell, TrainingCell
 from iclab.lab.events import Kind, Listener
 from iclab.lab.meter import Meter
 from iclab.lab.store import Store
 from iclab.probes import measure
 
 
-def train_cell(cell: TrainingCell, store: Store, listen: Listener, threads: int = 1) -> Trained:
+class StopRequested(Exception):  # noqa: N818 (not an error)
+    """The run is to stop: raised by a listener, to end a job."""
+
+
+def run_job(cells: Sequence[Cell], store: Store, listen: Listener, threads: int = 1) -> None:
+    """Compute a training, or measurements of one training that the store has."""
+    trained = None
+    for cell in cells:
+        if isinstance(cell, TrainingCell):
+            train_cell(cell, store, listen, threads)
+        else:
+            trained = trained or store.load_training(cell.training)
+            measure_cell(cell, trained, store, listen, threads)
+
+
+def train_cell(cell: TrainingCell, store: Store, listen: Listener, threads: int = 1) -> None:
     """Train a group of seeds and store the weights."""
-    meter = Meter(Kind.of(cell), cell.work, listen)
+    meter = Meter(Kind.of(cell), cell.work, listen, threads)
     trained = train(cell.training, cell.seeds, meter.advance, meter.notice, threads)
     store.save_training(cell, trained, meter.seconds)
     meter.finish()
-    return trained
 
 
 def measure_cell(cell: MeasurementCell, trained: Trained, store: Store, listen: Listener, threads: int = 1) -> None:
     """Measure trained seeds and store the rows."""
-    meter = Meter(Kind.of(cell), cell.work, listen)
+    meter = Meter(Kind.of(cell), cell.work, listen, threads)
     rows = measure(
         trained,
         cell.probe,

@@ -1,7 +1,7 @@
-"""Cells on worker processes of this machine: trainings first, and the measurements of each as soon as it is done.
+"""A worker process on this machine: it takes jobs, stores their cells, and sends their events.
 
 Workers are spawned, not forked, because torch's threads do not survive a fork. They ignore Ctrl-C, which the main
-process turns into a stop event, and they exit when the main process dies.
+process turns into a request to stop, and they exit when the main process dies.
 """
 
 from __future__ import annotations
@@ -9,66 +9,77 @@ from __future__ import annotations
 import multiprocessing
 import multiprocessing.context
 import os
-import queue
 import signal
 import sys
 import threading
 import types
 import warnings
-from collections.abc import Callable, Iterable, Iterator
-from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
+from collections.abc import Iterator, Sequence
+from concurrent.futures import ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
 from contextlib import contextmanager
-from multiprocessing.connection import wait as wait_for_handle
-from typing import Any
+from multiprocessing.connection import Connection
+from multiprocessing.connection import wait as wait_for_handles
 
 from iclab.config import InputError, OutsideTheoremWarning
-from iclab.lab.cells import MeasurementCell, TrainingCell
+from iclab.lab.cells import Cell, MeasurementCell, TrainingCell
 from iclab.lab.events import Advanced, Event, Listener
-from iclab.lab.executors.jobs import measure_cell, train_cell
-from iclab.lab.plan import Plan
+from iclab.lab.executors.jobs import StopRequested, run_job
 from iclab.lab.store import Store
 
-BATCH = 6
-"""Measurements of one training that a worker takes at a time."""
-POLL = 0.1
-"""Seconds to wait for an event before looking for finished jobs."""
 
+class WorkerProcess:
+    """A process that runs one job at a time. Its start takes seconds, but nobody waits for it before the first job."""
 
-def first_jobs(plan: Plan) -> int:
-    """Return how many jobs can start at once, which is what limits the use of many workers."""
-    trained = (cells for hash_, cells in plan.measurements.items() if hash_ not in plan.trainings)
-    return len(plan.trainings) + _batches(trained)
-
-
-def most_jobs(plan: Plan) -> int:
-    """Return how many jobs can run at once if all trainings end together."""
-    return max(first_jobs(plan), _batches(plan.measurements.values()))
-
-
-def _batches(measurements: Iterable[list[MeasurementCell]]) -> int:
-    return sum(-(-len(cells) // BATCH) for cells in measurements)
-
-
-def run_in_processes(plan: Plan, store: Store, listen: Listener, workers: int) -> None:
-    """Compute a plan on worker processes and pass their events on."""
-    context = _Spawning()
-    events, stop = context.Queue(), context.Event()
-    pool = ProcessPoolExecutor(workers, context, initializer=_start_worker, initargs=(events, stop))
-    try:
-        _run_jobs(plan, str(store.path), pool, lambda: _pass_on(events, listen, POLL))
-    except BrokenProcessPool:
-        raise InputError(
-            "a worker process died (out of memory?); finished cells are kept, run the same command again to continue"
-        ) from None
-    finally:
-        stop.set()
-        pool.shutdown(wait=True, cancel_futures=True)
-        _pass_on(events, listen, 0.0)
+    def __init__(self, store: Store, listen: Listener) -> None:
+        self._path, self._listen = str(store.path), listen
+        context = _Spawning()
+        self._events, events = context.Pipe(duplex=False)
+        stop, self._stop = context.Pipe(duplex=False)
+        self._fault: Exception | None = None
+        self._pool = ProcessPoolExecutor(1, context, initializer=_start_worker, initargs=(events, stop))
+        with _interrupts_ignored():  # the worker inherits this
+            self._pool.submit(_nothing)
         events.close()
+        stop.close()
+        self._reader = threading.Thread(target=self._read, daemon=True)
+        self._reader.start()
+
+    def run(self, cells: Sequence[Cell]) -> None:
+        """Run a job; return when it is done."""
+        described = [cell.model_dump_json() for cell in cells]
+        trains = isinstance(cells[0], TrainingCell)
+        try:
+            self._pool.submit(_job, self._path, trains, described).result()
+        except BrokenProcessPool:
+            kept = "finished cells are kept, run the same command again to continue"
+            raise InputError(f"a worker process died (out of memory?); {kept}") from None
+        if self._fault:
+            raise self._fault
+
+    def _read(self) -> None:
+        """Hand events to the listener until the process ends."""
+        try:
+            while True:
+                self._listen(self._events.recv())
+        except (EOFError, OSError):
+            pass
+        except Exception as error:  # of the listener
+            self._fault = error
+            self.stop()
+
+    def stop(self) -> None:
+        """Ask it to end the job it runs."""
+        self._stop.close()
+
+    def close(self) -> None:
+        """Wait for it to end, and for its last events."""
+        self._pool.shutdown(wait=True, cancel_futures=True)
+        self._reader.join()
+        self._events.close()
 
 
-class _Worker(multiprocessing.context.SpawnProcess):
+class _Spawned(multiprocessing.context.SpawnProcess):
     """A process that does not run the user's script again: no job needs it, and few scripts are written for that."""
 
     def start(self) -> None:
@@ -82,41 +93,7 @@ class _Worker(multiprocessing.context.SpawnProcess):
 
 
 class _Spawning(multiprocessing.context.SpawnContext):
-    Process = _Worker
-
-
-def _run_jobs(plan: Plan, path: str, pool: ProcessPoolExecutor, pass_on: Callable[[], None]) -> None:
-    jobs: dict[Future[None], str | None] = {}  # the value is the hash of a training, None for measurements
-
-    def submit_measurements(hash_: str) -> None:
-        cells = [cell.model_dump_json() for cell in plan.measurements[hash_]]
-        for start in range(0, len(cells), BATCH):
-            jobs[pool.submit(_measurement_job, path, cells[start : start + BATCH])] = None
-
-    with _interrupts_ignored():  # submitting starts the workers, which inherit this
-        for hash_, cell in plan.trainings.items():
-            jobs[pool.submit(_training_job, path, cell.model_dump_json())] = hash_
-        for hash_ in plan.measurements:
-            if hash_ not in plan.trainings:
-                submit_measurements(hash_)
-    while jobs:
-        done, _ = wait(jobs, timeout=0.0, return_when=FIRST_COMPLETED)
-        for job in done:
-            trained = jobs.pop(job)
-            job.result()  # raises what the worker raised
-            if trained is not None:
-                submit_measurements(trained)
-        pass_on()
-
-
-def _pass_on(events: Any, listen: Listener, timeout: float) -> None:
-    """Hand all waiting events to the listener; wait for the first one."""
-    try:
-        while True:
-            listen(events.get(timeout=timeout))
-            timeout = 0.0
-    except queue.Empty:
-        pass
+    Process = _Spawned
 
 
 @contextmanager
@@ -132,44 +109,39 @@ def _interrupts_ignored() -> Iterator[None]:
         signal.signal(signal.SIGINT, before)
 
 
-# In the worker processes.
+# In the worker process.
+
+_events: Connection
+_stopped = threading.Event()
 
 
-class StopRequested(Exception):  # noqa: N818 (not an error)
-    """The main process asked the workers to stop."""
-
-
-_events: Any
-_stop: Any
-
-
-def _start_worker(events: Any, stop: Any) -> None:
-    global _events, _stop
-    _events, _stop = events, stop
+def _start_worker(events: Connection, stop: Connection) -> None:
+    global _events
+    _events = events
     warnings.simplefilter("ignore", OutsideTheoremWarning)  # the main process has shown it
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     parent = multiprocessing.parent_process()
     assert parent is not None
 
-    def exit_with_parent() -> None:
-        wait_for_handle([parent.sentinel])
+    def watch() -> None:
+        if stop in wait_for_handles([parent.sentinel, stop]):  # the other end is closed
+            _stopped.set()
+        wait_for_handles([parent.sentinel])
         os._exit(1)
 
-    threading.Thread(target=exit_with_parent, daemon=True).start()
+    threading.Thread(target=watch, daemon=True).start()
+
+
+def _nothing() -> None:
+    """Do nothing: the first job starts the process."""
+
+
+def _job(path: str, trains: bool, described: list[str]) -> None:
+    kind: type[TrainingCell] | type[MeasurementCell] = TrainingCell if trains else MeasurementCell
+    run_job([kind.model_validate_json(cell) for cell in described], Store(path), _send)
 
 
 def _send(event: Event) -> None:
-    if isinstance(event, Advanced) and _stop.is_set():
+    if isinstance(event, Advanced) and _stopped.is_set():
         raise StopRequested
-    _events.put(event)
-
-
-def _training_job(path: str, cell: str) -> None:
-    train_cell(TrainingCell.model_validate_json(cell), Store(path), _send)
-
-
-def _measurement_job(path: str, cells: list[str]) -> None:
-    store, measurements = Store(path), [MeasurementCell.model_validate_json(cell) for cell in cells]
-    trained = store.load_training(measurements[0].training)
-    for cell in measurements:
-        measure_cell(cell, trained, store, _send)
+    _events.send(event)
