@@ -102,6 +102,11 @@ class Config(BaseModel):
         return self._digests[key]
 
     @cached_property
+    def memo(self) -> dict[Any, Any]:
+        """What others have found out about the description, kept for the next time they ask; no part of it."""
+        return {}
+
+    @cached_property
     def _digests(self) -> dict[tuple[tuple[str, int], ...], str]:
         """Digests by code versions; pydantic ignores cached properties when it compares and dumps."""
         return {}

@@ -7,7 +7,7 @@ import json
 import os
 import sys
 import time
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -77,17 +77,19 @@ def _description(experiment: Experiment[Any]) -> dict[str, Any]:
 def run(options: argparse.Namespace) -> None:
     """Run some experiments and write their figures."""
     from iclab.cli import deciding
+    from iclab.study.charts.painting import Painter
 
     started = time.perf_counter()
     deciding.check_options(options)
     found = _named(options.ids, options)
     rounds: dict[str, Any] = {}
-    if options.until_decided:
-        outcomes, rounds = deciding.compute(_editions(found, options), options)
-    else:
-        outcomes = _compute(found, options)
-    seconds = {"seconds": round(time.perf_counter() - started, 3)}
-    figures = [outcome.write(Path(options.out)) for outcome in outcomes]
+    with Painter() as painter:
+        if options.until_decided:
+            outcomes, rounds = deciding.compute(_editions(found, options), options)
+        else:
+            outcomes = _compute(found, options, lambda event: painter.ready())  # while cells are computed
+        seconds = {"seconds": round(time.perf_counter() - started, 3)}
+        figures = [outcome.write(Path(options.out), painter) for outcome in outcomes]
     if options.json:
         documents = _documents(outcomes, figures)
         for document in documents if rounds else ():
@@ -244,12 +246,14 @@ def _editions(found: Iterable[Experiment[Any]], options: argparse.Namespace) -> 
     return editions
 
 
-def _compute(found: Iterable[Experiment[Any]], options: argparse.Namespace) -> list[Outcome]:
+def _compute(
+    found: Iterable[Experiment[Any]], options: argparse.Namespace, *listeners: Callable[[Any], None]
+) -> list[Outcome]:
     """Compute the missing cells of some experiments together, and return their outcomes."""
     from iclab.lab import Store
     from iclab.study.records import compute
 
-    return compute(_editions(found, options), Store(options.store), workers=options.workers)
+    return compute(_editions(found, options), Store(options.store), workers=options.workers, listeners=listeners)
 
 
 def _write_report(options: argparse.Namespace, outcomes: Iterable[Outcome] = ()) -> tuple[Path, Content]:
@@ -257,15 +261,24 @@ def _write_report(options: argparse.Namespace, outcomes: Iterable[Outcome] = ())
     from rich.console import Console
 
     from iclab.lab import Store
+    from iclab.lab.progress import LINE_EVERY
     from iclab.report import write
 
     out = Path(options.out)
     _check_writable(out, "out", options.out)
     given = {outcome.experiment.id: outcome for outcome in outcomes}
     folder = getattr(options, "experiments", None)
-    with Console(stderr=True).status("writing the report") as status:  # shown on terminals only
-        told = lambda text: status.update(f"writing the report: {text}")  # noqa: E731
-        return write(Store(options.store), out, told, given, folder)
+    console, last = Console(stderr=True), time.monotonic()
+    with console.status("writing the report") as status:  # shown on terminals only
+
+        def tell(text: str) -> None:
+            nonlocal last
+            status.update(f"writing the report: {text}")
+            if not console.is_terminal and time.monotonic() > last + LINE_EVERY:
+                last = time.monotonic()
+                print(f"iclab: writing the report: {text}", file=sys.stderr, flush=True)
+
+        return write(Store(options.store), out, tell, given, folder)
 
 
 def _check_writable(folder: Path, field: str, value: str) -> None:

@@ -103,7 +103,7 @@ class Recipe(Config):
     @classmethod
     def _without_defaults(cls, options: dict[str, Any], info: ValidationInfo) -> dict[str, Any]:
         """Drop values that are torch's defaults, so that writing one out changes nothing."""
-        if "optimizer" not in info.data:
+        if "optimizer" not in info.data or not options:
             return options
         defaults = inspect.signature(OPTIMIZERS[info.data["optimizer"]]).parameters
         return {k: v for k, v in options.items() if k not in defaults or defaults[k].default != v}

@@ -21,8 +21,15 @@ class Scope(NamedTuple):
     functions: bool = True
     """Whether it can call users' functions."""
 
-    def obstacle(self, config: Config, path: str = "") -> str:
+    def obstacle(self, config: Config) -> str:
         """Return the first field that the engine cannot take, its value and the reason; empty if there is none."""
+        scope, reason = config.memo.get(("obstacle", self.engine), (None, ""))
+        if scope is not self:
+            reason = self._obstacle(config)
+            config.memo["obstacle", self.engine] = self, reason
+        return reason
+
+    def _obstacle(self, config: Config) -> str:
         listed = next((self.fields[c.__name__] for c in type(config).__mro__ if c.__name__ in self.fields), None)
         if listed is None:
             return ""
@@ -31,11 +38,11 @@ class Scope(NamedTuple):
             if name not in listed:
                 default = field.get_default(call_default_factory=True)
                 if value != default:
-                    return f"{path}{name} = {value}: the {self.engine} engine knows only the default, {default}"
+                    return f"{name} = {value}: the {self.engine} engine knows only the default, {default}"
                 continue
             if isinstance(value, Code) and not self.functions:
-                return f"{path}{name} = {value.path}: the {self.engine} engine cannot call users' functions"
+                return f"{name} = {value.path}: the {self.engine} engine cannot call users' functions"
             for part in value if isinstance(value, tuple) else (value,):
-                if isinstance(part, Config) and (reason := self.obstacle(part, f"{path}{name}.")):
-                    return reason
+                if isinstance(part, Config) and (reason := self.obstacle(part)):
+                    return f"{name}.{reason}"
         return ""

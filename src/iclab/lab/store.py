@@ -118,7 +118,7 @@ class Store:
 
         path = self._checked(cell, "rows.parquet")
         try:
-            return pq.read_table(path).to_pylist()
+            return pq.ParquetFile(path).read(use_threads=False).to_pylist()  # `read_table` imports pandas
         except (pa.ArrowException, OSError) as error:
             raise InputError(f"{path}: cannot be read ({error})") from None
 

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import inspect
 import math
+from collections.abc import Mapping
+from functools import cache
 from typing import Annotated, Any
 
 import torch
@@ -52,7 +54,7 @@ class Model(Config):
         if "name" not in info.data:  # the name was refused already
             return options
         factory = _load(info.data["name"])
-        accepted = inspect.signature(factory).parameters
+        accepted = _parameters(factory)
         open_ended = any(parameter.kind is parameter.VAR_KEYWORD for parameter in accepted.values())
         for option in options:
             if option in GIVEN or (option not in accepted and not open_ended):
@@ -106,7 +108,7 @@ class Model(Config):
         """Construct one instance."""
         factory = _load(self.name)
         given = {"width": width, "context_length": context_length, "label_width": label_width}
-        accepted = inspect.signature(factory).parameters
+        accepted = _parameters(factory)
         if not (isinstance(factory, type) and issubclass(factory, nn.Module)):
             raise InputError(f"model = {self.label}: must be a class of torch.nn.Module")
         if label_width > 1 and "label_width" not in accepted:
@@ -145,9 +147,19 @@ def _check_once(kind: type[Architecture], options: dict[str, Any]) -> None:
         _CHECKED.add(what)
 
 
+def _parameters(factory: Any) -> Mapping[str, inspect.Parameter]:
+    """Return what a class takes; for a built-in model it is looked up once, as there are many descriptions of each."""
+    return _signature(factory) if factory in MODELS.values() else inspect.signature(factory).parameters
+
+
+@cache
+def _signature(factory: type[Architecture]) -> Mapping[str, inspect.Parameter]:
+    return inspect.signature(factory).parameters
+
+
 def _default_options(factory: Any) -> dict[str, Any]:
     """Return the plain defaults of a class; others, such as a function, are part of the hash of its source."""
-    accepted = inspect.signature(factory).parameters
+    accepted = _parameters(factory)
     return {name: p.default for name, p in accepted.items() if name not in GIVEN and isinstance(p.default, PLAIN)}
 
 

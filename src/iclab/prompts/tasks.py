@@ -8,6 +8,7 @@ pairs, ``[(0, 1), (1, 2), (2, 0)]``.
 from __future__ import annotations
 
 import re
+from functools import cache
 from typing import Annotated, Any, Literal
 
 from pydantic import BeforeValidator, Field, field_validator, model_serializer
@@ -28,6 +29,16 @@ class _Tasks(Config):
         return str(self)
 
 
+@cache  # many prompts ask
+def _all_pairs(relevant: int) -> tuple[Pair, ...]:
+    return tuple((a, b) for a in range(relevant) for b in range(relevant) if a != b)
+
+
+@cache
+def _ring(relevant: int, steps: int) -> tuple[Pair, ...]:
+    return tuple(sorted((j, (j + k) % relevant) for j in range(relevant) for k in range(1, steps + 1)))
+
+
 class AllPairs(_Tasks):
     """Every ordered pair of different relevant patterns."""
 
@@ -38,7 +49,7 @@ class AllPairs(_Tasks):
 
     def pairs(self, relevant: int) -> tuple[Pair, ...]:
         """Return the tasks among ``relevant`` patterns, sorted."""
-        return tuple((a, b) for a in range(relevant) for b in range(relevant) if a != b)
+        return _all_pairs(relevant)
 
 
 class Ring(_Tasks):
@@ -55,7 +66,7 @@ class Ring(_Tasks):
         """Return the tasks among ``relevant`` patterns, sorted."""
         if self.steps >= relevant:
             raise ValueError(f"tasks.steps = {self.steps}: must be below relevant = {relevant}")
-        return tuple(sorted((j, (j + k) % relevant) for j in range(relevant) for k in range(1, self.steps + 1)))
+        return _ring(relevant, self.steps)
 
 
 class Listed(_Tasks):

@@ -3,9 +3,13 @@
 from __future__ import annotations
 
 import json
+import os
 import warnings
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import cache
+from importlib.metadata import version
+from pathlib import Path
 from typing import Any
 
 from iclab.study.charts import Figure
@@ -43,7 +47,19 @@ def page_data(figure: Any) -> dict[str, Any]:
 
 @cache
 def vega() -> str:
-    """Return Vega, Vega-Lite and Vega-Embed as one script. It needs no network, and takes seconds to make."""
+    """Return Vega, Vega-Lite and Vega-Embed as one script that needs no network.
+
+    It takes seconds to make, so it is kept beside the compiled code of this module, if that can be written.
+    """
+    kept = Path(__file__).parent / "__pycache__" / f"vega-{version('vl-convert-python')}.js"
+    with suppress(OSError, UnicodeError):
+        return kept.read_text("utf-8")
     import vl_convert
 
-    return vl_convert.javascript_bundle("window.vegaEmbed = vegaEmbed;")
+    script = vl_convert.javascript_bundle("window.vegaEmbed = vegaEmbed;")
+    with suppress(OSError):
+        kept.parent.mkdir(exist_ok=True)
+        new = kept.with_suffix(f".{os.getpid()}")
+        new.write_text(script, "utf-8")
+        new.replace(kept)
+    return script

@@ -8,23 +8,22 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from iclab.config import InputError
-from iclab.study.charts import draw
+from iclab.study.charts.painting import Painter
 from iclab.study.frames import as_table
 
 if TYPE_CHECKING:
     from iclab.study.outcome import Outcome
 
 
-def write(outcome: Outcome, out: Path) -> Path:
-    """Write all files of an outcome into its folder below ``out``; return the picture to open."""
+def write(outcome: Outcome, out: Path, painter: Painter) -> Path:
+    """Write all files of an outcome into its folder below ``out``; return the picture to open, once it is drawn."""
     import pyarrow.parquet as pq  # imported late: what writes no files need not wait for it
 
     folder, id_ = out / outcome.folder, outcome.experiment.id
     about = {"settings": outcome.settings.model_dump(mode="json"), "claims": outcome.claims}
     try:
         folder.mkdir(parents=True, exist_ok=True)
-        for kind, content in draw(outcome.figure).items():
-            (folder / f"{id_}.{kind}").write_bytes(content)
+        painter.paint(outcome.figure, folder / id_)
         _write_csv(folder / "table.csv", outcome.table)
         (folder / "table.tex").write_text(latex(outcome.table, f"{id_}: {outcome.experiment.title}"), "utf-8")
         pq.write_table(as_table(outcome.rows), folder / "rows.parquet")

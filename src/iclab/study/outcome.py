@@ -14,6 +14,7 @@ from iclab.config import InputError
 from iclab.probes import Row
 from iclab.study import files
 from iclab.study.charts import Chart, Figure
+from iclab.study.charts.painting import Painter
 from iclab.study.experiment import Experiment
 from iclab.study.frames import as_frame, as_html
 from iclab.study.settings import Settings
@@ -106,6 +107,12 @@ class Outcome:
         """Return where `write` puts the picture to open."""
         return out / self.folder / f"{self.experiment.id}.png"
 
-    def write(self, out: Path) -> Path:
-        """Write figure, table, rows and verdicts below ``out``; return the picture to open."""
-        return files.write(self, out)
+    def write(self, out: Path, painter: Painter | None = None) -> Path:
+        """Write figure, table, rows and verdicts below ``out``; return the picture to open.
+
+        With a ``painter``, the figure's files are there when that one has finished.
+        """
+        if painter is not None:
+            return files.write(self, out, painter)
+        with Painter() as painter:
+            return files.write(self, out, painter)

@@ -114,6 +114,8 @@ def smallest_epsilon(s: MambaSetting, *, gated: bool) -> float:
     low, high = 1e-12, 1.0
     for _ in range(200):
         middle = math.sqrt(low * high)
+        if middle in (low, high):  # nothing lies between them
+            break
         low, high = (low, middle) if batch_needed(s, middle, gated=gated) <= s.batch_size else (middle, high)
     return high
 

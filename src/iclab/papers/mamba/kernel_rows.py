@@ -82,8 +82,9 @@ def predicted_errors(rows: list[Row], which: Which, context_length: int) -> dict
     for distance in (int(d) for d in np.unique(graph.distances) if d != 0):
         j, k = np.nonzero(graph.distances == distance)
         votes = inflow * np.stack([kernel[j, j], -kernel[j, k]], axis=-1)  # (pairs, 2): the query's pattern, the other
+        votes, pairs = np.unique(votes.round(12), axis=0, return_counts=True)  # on a ring, all pairs are alike
         error = evolve(TokenTypes([0.5, 0.5], 1 - inflow, votes), context_length, bracket=False).error
-        found[distance] = float(np.mean(error))
+        found[distance] = float(np.average(error, weights=pairs))
     return found
 
 

@@ -21,6 +21,7 @@ from iclab.report.drawing import vega
 from iclab.report.page.sparkline import spark
 from iclab.report.variants import Variant
 from iclab.study.charts.models import full_name_of
+from iclab.study.charts.painting import Painter
 from iclab.study.claims import COUNTED, Verdict, in_figures
 from iclab.study.outcome import Outcome
 
@@ -36,16 +37,18 @@ def write(
 ) -> tuple[Path, Content]:
     """Write the report below ``out``: the page, and the files of every experiment in a folder beside it."""
     content = collect(store, progress, given, folder)
-    progress("the page")
-    text = render(content)
     try:
         out.mkdir(parents=True, exist_ok=True)
-        for section in content.sections:
-            parts: list[Section | Variant] = [section, *section.variants]
-            for part in parts:
-                if part.outcome is not None and part.drawing is not None and not part.drawing.problem:
-                    progress(f"files of {section.id}")
-                    part.outcome.write(out)
+        with Painter() as painter:
+            for section in content.sections:
+                parts: list[Section | Variant] = [section, *section.variants]
+                for part in parts:
+                    if part.outcome is not None and part.drawing is not None and not part.drawing.problem:
+                        progress(f"files of {section.id}")
+                        part.outcome.write(out, painter)
+            progress("the page")
+            text = render(content)
+            progress("the last figures")
         page, new = out / "index.html", out / "index.html.new"
         new.write_text(text, encoding="utf-8")
         new.replace(page)  # readers see the old page or the new one, never a part

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -11,12 +10,9 @@ from typing import Any, Protocol
 from iclab.config import InputError
 from iclab.study.charts.layers import symbol
 from iclab.study.charts.look import CONFIG, PAPER, Series
+from iclab.study.charts.painter import KINDS, files_of, svg_of
 from iclab.study.charts.panel import Panel
 
-KINDS = ("svg", "png", "pdf")
-"""The files a figure is written to."""
-FINER = 2.0
-"""How many pixels of a PNG stand for one of the chart's."""
 AXIS = 62
 """Pixels that a panel's vertical axis takes."""
 
@@ -76,9 +72,7 @@ class Figure:
 
     def svg(self) -> str:
         """Return the figure as SVG."""
-        import vl_convert
-
-        return _renumbered(vl_convert.vegalite_to_svg(self.to_dict()))
+        return svg_of(self.to_dict())
 
     def _repr_mimebundle_(self, **which: Any) -> dict[str, Any]:
         """Show the figure in a notebook: drawn there by Vega-Lite, or as SVG."""
@@ -108,11 +102,7 @@ class Chart(Protocol):
 
 def draw(chart: Chart) -> dict[str, bytes]:
     """Draw a chart as files of every kind."""
-    import vl_convert
-
-    svg = chart.svg() if isinstance(chart, Figure) else _renumbered(vl_convert.vegalite_to_svg(chart.to_dict()))
-    png, pdf = vl_convert.svg_to_png(svg, scale=FINER), vl_convert.svg_to_pdf(svg)
-    return dict(zip(KINDS, (svg.encode(), png, pdf), strict=True))
+    return files_of(chart.to_dict())
 
 
 _LOOKS = ("color", "fill", "stroke", "shape", "size", "strokeDash", "strokeWidth", "fillOpacity")
@@ -123,12 +113,6 @@ _APART = {"resolve": {"scale": dict.fromkeys(_LOOKS, "independent")}}
 def _whole(spec: dict[str, Any]) -> dict[str, Any]:
     schema = "https://vega.github.io/schema/vega-lite/v6.json"
     return {"$schema": schema, "params": [{"name": "hidden", "value": []}], **_APART, **spec}
-
-
-def _renumbered(svg: str) -> str:
-    """Number clip paths from 0: Vega goes on counting from one drawing to the next."""
-    names = list(dict.fromkeys(re.findall(r'id="(clip\d+)"', svg)))
-    return re.sub(r"\bclip\d+\b", lambda found: f"clip{names.index(found[0])}", svg)
 
 
 def _legend(legend: Sequence[Series], across: int) -> dict[str, Any]:
