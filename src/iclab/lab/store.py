@@ -94,6 +94,10 @@ class Store:
         """Return whether the cell is finished."""
         return self.entry(cell).is_dir()
 
+    def has_measurement(self, hash_: str) -> bool:
+        """Return whether the measurement of this name is finished."""
+        return (self.path / "measurement" / hash_).is_dir()
+
     def save_training(self, cell: TrainingCell, trained: Trained, seconds: float) -> None:
         """Store a finished training."""
         self._write(cell, "weights.safetensors", trained.save, seconds)

@@ -6,7 +6,7 @@ import json
 import re
 from collections import Counter
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from functools import cached_property
 from typing import Any
 
@@ -15,6 +15,7 @@ from iclab.config import InputError
 from iclab.lab import MeasurementCell, Store
 from iclab.report.covering import Covering, covering_of
 from iclab.report.drawing import Drawing, drawing_of
+from iclab.report.remembered import Remembered
 from iclab.report.variants import Variant, code_of, variants_of
 from iclab.study.chance import WrongByChance, wrong_by_chance
 from iclab.study.charts import full_name_of
@@ -54,6 +55,7 @@ class Section:
     models: dict[str, str]
     """The source code of the models it trains, by model id."""
     claims: tuple[dict[str, Any], ...]
+    remembered: Remembered
     variants: tuple[Variant, ...] = ()
     """The same experiment under settings of the user's own."""
 
@@ -106,7 +108,13 @@ class Section:
     @cached_property
     def covering(self) -> Covering | None:
         """What the theorems say about its settings; None if no theorem is about its models."""
-        return covering_of(self.edition.conditions, "" if self.experiment.own else self.paper)
+
+        def covering() -> dict[str, Any] | None:
+            found = covering_of(self.edition.conditions, "" if self.experiment.own else self.paper)
+            return None if found is None else asdict(found)
+
+        found = self.remembered.ask(self.edition, "covering", covering)
+        return None if found is None else Covering.read(found)
 
     @cached_property
     def drawing(self) -> Drawing | None:
@@ -211,21 +219,26 @@ def collect(
     progress: Callable[[str], None] = lambda text: None,
     given: Mapping[str, Outcome] | None = None,
     folder: str | None = None,
+    remembered: Remembered | None = None,
 ) -> Content:
     """Read everything the report needs from a store.
 
     The report shows the fullest edition of each experiment, unless ``given`` has an outcome for its id, and variants
     below it. Users' own experiments are those that the store remembers, and those that the catalog finds.
     """
-    records = store.records()
+    records, remembered = store.records(), remembered or Remembered(None)
     mine, problems = catalog.own(folder, records)
     sections = []
+
+    def hashes(edition: Edition) -> list[str]:
+        return remembered.ask(edition, "cells", lambda: [cell.hash for cell in edition.cells])
+
     cells: dict[str, MeasurementCell] = {}
     for experiment in (*catalog.experiments().values(), *mine.values()):
         progress(experiment.id)
         try:
-            outcome = (given or {}).get(experiment.id) or best(experiment, store)
-            section = _section(experiment, store, outcome, records)
+            outcome = (given or {}).get(experiment.id) or best(experiment, store, hashes)
+            section = _section(experiment, store, outcome, records, remembered)
             _ = experiment.own and outcome and (outcome.table, section.steps)
         except InputError as error:
             if not experiment.own:
@@ -251,10 +264,14 @@ def collect(
 
 
 def _section(
-    experiment: Experiment[Any], store: Store, outcome: Outcome | None, records: list[dict[str, Any]]
+    experiment: Experiment[Any],
+    store: Store,
+    outcome: Outcome | None,
+    records: list[dict[str, Any]],
+    remembered: Remembered,
 ) -> Section:
     edition = outcome.edition if outcome else usual(experiment)
-    here = tuple(filter(store.has, edition.cells))
+    here = tuple(filter(store.has, edition.cells)) if outcome else ()
     needed = {cell.training.hash: cell.training for cell in here if store.has(cell.training)}.values()
     return Section(
         experiment=experiment,
@@ -263,7 +280,8 @@ def _section(
         cells=here,
         seconds=sum(map(store.seconds, here)) + sum(map(store.seconds, needed)),
         settings=tuple(edition.settings.described()),
-        models=code_of(edition.conditions),
+        models=remembered.ask(edition, "models", lambda: code_of(edition.conditions)),
+        remembered=remembered,
         claims=tuple(_claims(experiment, outcome)),
         variants=tuple(variants_of(experiment, records, store, edition.settings)),
     )

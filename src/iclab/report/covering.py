@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable
 from dataclasses import dataclass
+from typing import Any
 
 from iclab.study.experiment import Condition
 from iclab.study.predicting import EPSILON, Predicted, figure, settings_of
@@ -65,6 +66,12 @@ class Covering:
     """The number of different settings, as the theorems see them."""
     conditions: tuple[ConditionLine, ...]
     predictions: tuple[PredictionLine, ...]
+
+    @classmethod
+    def read(cls, data: dict[str, Any]) -> Covering:
+        """Return what `dataclasses.asdict` made plain data of."""
+        conditions = tuple(ConditionLine(**line) for line in data["conditions"])
+        return cls(data["settings"], conditions, tuple(PredictionLine(**line) for line in data["predictions"]))
 
     @property
     def epsilon(self) -> float:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import shlex
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -98,19 +98,32 @@ class Edition:
         return Outcome(self, rows, claims, complete, asked)
 
 
-def fullest(editions: Iterable[Edition], store: Store) -> Outcome | None:
-    """Return the outcome of the first complete edition, else of the one that judges most claims, else None."""
-    listed = list(editions)
-    for edition in listed:
-        if edition.complete(store):
+def _hashes(edition: Edition) -> list[str]:
+    return [cell.hash for cell in edition.cells]
+
+
+def fullest(
+    editions: Iterable[Edition], store: Store, hashes: Callable[[Edition], list[str]] = _hashes
+) -> Outcome | None:
+    """Return the outcome of the first complete edition, else of the one that judges most claims, else None.
+
+    Args:
+        editions: what to choose from.
+        store: where the rows are.
+        hashes: returns the names of an edition's cells; an edition without any in the store need not be built.
+    """
+    begun = []
+    for edition in editions:
+        found = [store.has_measurement(hash_) for hash_ in hashes(edition)]
+        if found and all(found):
             return edition.outcome(store)
-    begun = [edition.outcome(store) for edition in listed if any(map(store.has, edition.cells))]
-    return max(begun, key=lambda outcome: (outcome.judged, len(outcome.rows)), default=None)
+        begun += [edition] if any(found) else []
+    return max((edition.outcome(store) for edition in begun), key=lambda o: (o.judged, len(o.rows)), default=None)
 
 
-def best(experiment: Experiment[Any], store: Store) -> Outcome | None:
+def best(experiment: Experiment[Any], store: Store, hashes: Callable[[Edition], list[str]] = _hashes) -> Outcome | None:
     """Return the outcome of the full edition if complete, else of the quick one if complete, else of the fuller one."""
-    return fullest((usual(experiment), usual(experiment, quick=True)), store)
+    return fullest((usual(experiment), usual(experiment, quick=True)), store, hashes)
 
 
 _USUAL: dict[tuple[Experiment[Any], type[Settings], bool], Edition] = {}

@@ -19,6 +19,7 @@ from iclab.lab.progress import duration
 from iclab.report.content import OWN, PARTS, Content, Section, collect
 from iclab.report.drawing import vega
 from iclab.report.page.sparkline import spark
+from iclab.report.remembered import Remembered
 from iclab.report.variants import Variant
 from iclab.study.charts.models import full_name_of
 from iclab.study.charts.painting import Painter
@@ -36,7 +37,8 @@ def write(
     folder: str | None = None,
 ) -> tuple[Path, Content]:
     """Write the report below ``out``: the page, and the files of every experiment in a folder beside it."""
-    content = collect(store, progress, given, folder)
+    remembered = Remembered()
+    content = collect(store, progress, given, folder, remembered)
     try:
         out.mkdir(parents=True, exist_ok=True)
         with Painter() as painter:
@@ -54,6 +56,7 @@ def write(
         new.replace(page)  # readers see the old page or the new one, never a part
     except OSError as error:
         raise InputError(f"out = {out}: cannot be written ({error.strerror})") from None
+    remembered.save()
     return page, content
 
 
