@@ -31,6 +31,9 @@ _MEASURED: dict[tuple[str, str], dict[str, float]] = {
     ("deep-linear", "reference"): {"training": 105, "error": 32, "vote": 1.8},
     ("deep-softmax", "reference"): {"training": 90, "error": 25, "vote": 1.9},
     ("softmax", "reference"): {"training": 5, "error": 5},
+    ("deep-mamba", "fused"): {"training": 4.5, "error": 2.5, "attention": 2.6, "gates": 2.6, "vote": 0.5},
+    ("deep-linear", "fused"): {"training": 4.2, "error": 2.4, "vote": 0.5},
+    ("deep-softmax", "fused"): {"training": 4.3, "error": 2.6, "vote": 0.5},
     ("gpt2", "reference"): {"training": 1_950, "error": 280, "attention": 350},
     ("classical", "reference"): {"error": 2_700},
 }
