@@ -84,7 +84,7 @@ class GatesByDistance(Experiment[GateSettings]):
         }
         if 1 in self.layers:
             stages["one layer"] = (alone, None)
-            stages["one layer, norm"] = (alone.replace(model=normed, engine="reference"), None)
+            stages["one layer, norm"] = (alone.replace(model=normed, engine="auto"), None)
         return [
             Condition(
                 {"stage": stage},
