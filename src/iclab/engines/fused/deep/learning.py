@@ -20,6 +20,7 @@ from iclab.engines.fused.deep.shape import (
     LINEAR,
     PAST,
     SOFTMAX,
+    Learner,
     Shape,
     Weights,
     make_memory,
@@ -110,8 +111,8 @@ class DeepSeed(SeedState):
         self.frame = training_frame(training, basis, self.start)
         self.dtype = np.dtype(training.dtype)
         shape = make_shape(training, len(self.frame), training.prompts.context_length)
-        self.weights, self.gradient, self.average, self.squares = (make_weights(shape, self.dtype) for _ in range(4))
-        fill_weights(self.weights, project(self.start, self.frame))
+        self.learner = Learner(*(make_weights(shape, self.dtype) for _ in range(4)))
+        fill_weights(self.learner.weights, project(self.start, self.frame))
         recipe = training.recipe
         moves = tuple(name in self.start and name not in recipe.frozen for name in NAMES)
         clip = self.dtype.type(recipe.clip or 0.0)
@@ -122,11 +123,11 @@ class DeepSeed(SeedState):
     @property
     def changing(self) -> Sequence[NDArray[Any]]:
         """Weights, and what the optimiser remembers."""
-        return (*self.weights, *self.average, *self.squares)
+        return (*self.learner.weights, *self.learner.average, *self.learner.squares)
 
     def kept(self) -> dict[str, NDArray[np.floating]]:
         """Return the model's own weights."""
-        moved = {name: getattr(self.weights, name).astype(np.float64) for name in self.start}
+        moved = {name: getattr(self.learner.weights, name).astype(np.float64) for name in self.start}
         return {name: w.astype(self.dtype) for name, w in lift(self.start, moved, self.frame).items()}
 
     def prepare(self, prompts: Prompts) -> None:
@@ -145,10 +146,7 @@ class DeepSeed(SeedState):
             self.drawing,
             self.shape,
             self.rows,
-            self.weights,
-            self.gradient,
-            self.average,
-            self.squares,
+            self.learner,
             self.tables,
             self.present,
             self.waiting,

@@ -61,6 +61,17 @@ def make_weights(shape: Shape, dtype: Any) -> Weights:
     return Weights(*(np.zeros((*front, *back), dtype=dtype) for back in shapes))
 
 
+class Learner(NamedTuple):
+    """What training changes."""
+
+    weights: Weights
+    gradient: Weights
+    average: Weights
+    """Momentum, or Adam's average of gradients."""
+    squares: Weights
+    """Adam's average of their squares."""
+
+
 class Tables(NamedTuple):
     """Products of weights, the same for all prompts of a step, as flat arrays; and their gradients, lane by lane."""
 

@@ -150,29 +150,26 @@ def _scale(out, numbers, factor):  # type: ignore[no-untyped-def]
 
 
 @inner
-def _move(w, g, memory, squares, plan, rule, rate, step):  # type: ignore[no-untyped-def]
+def _flat(w):  # type: ignore[no-untyped-def]
+    return w.key.ravel(), w.query.ravel(), w.gate.ravel(), w.value.ravel(), w.output.ravel()
+
+
+@inner
+def _move(learner, plan, rule, rate, step):  # type: ignore[no-untyped-def]
     """Clip the gradient and change the weights."""
-    parts = (g.key.ravel(), g.query.ravel(), g.gate.ravel(), g.value.ravel(), g.output.ravel())
+    slopes = _flat(learner.gradient)
     total = rate - rate
     for i in range(5):
         if plan.moves[i]:
-            total += squares_of(parts[i])
+            total += squares_of(slopes[i])
     norm = np.sqrt(total)
     if plan.clip > 0 and norm > plan.clip:
         for i in range(5):
-            parts[i][:] *= plan.clip / norm
-    weights = (w.key.ravel(), w.query.ravel(), w.gate.ravel(), w.value.ravel(), w.output.ravel())
-    first = (memory.key.ravel(), memory.query.ravel(), memory.gate.ravel(), memory.value.ravel(), memory.output.ravel())
-    second = (
-        squares.key.ravel(),
-        squares.query.ravel(),
-        squares.gate.ravel(),
-        squares.value.ravel(),
-        squares.output.ravel(),
-    )
+            slopes[i][:] *= plan.clip / norm
+    weights, average, squares = _flat(learner.weights), _flat(learner.average), _flat(learner.squares)
     for i in range(5):
         if plan.moves[i]:
-            update(rule, weights[i], parts[i], first[i], second[i], rate, step)
+            update(rule, weights[i], slopes[i], average[i], squares[i], rate, step)
 
 
 @inner
@@ -192,50 +189,47 @@ def _flush(shape, tables, waiting, count):  # type: ignore[no-untyped-def]
     backward(shape, tables, waiting)
 
 
+@inner
+def _judge(plan, p, m, many):  # type: ignore[no-untyped-def]
+    """Fill ``d_output`` for the first ``many`` prompts of a block; return their loss, and how many have a gradient."""
+    real = m.output.dtype.type
+    loss, active = real(0), 0
+    m.d_output[:] = real(0)
+    for lane in range(many):
+        more, push = weigh(plan.loss, real(1) - p.target[lane] * m.output[lane])
+        loss += more
+        m.d_output[lane] = -push * p.target[lane]
+        active += push != real(0)
+    return loss, active
+
+
+@inner
+def _clear_gradients(tables):  # type: ignore[no-untyped-def]
+    zero = tables.pairs.dtype.type(0)
+    tables.d_pairs[:] = zero
+    tables.d_carry[:] = zero
+    tables.d_gate[:] = zero
+    tables.d_value[:] = zero
+    tables.d_output[:] = zero
+
+
 @compiled
 def train(  # type: ignore[no-untyped-def]
-    drawing,
-    shape,
-    rows,
-    w,
-    g,
-    memory,
-    squares,
-    tables,
-    m,
-    waiting,
-    p,
-    seed,
-    stream,
-    first,
-    last,
-    plan,
-    rule,
-    rates,
-    losses,
+    drawing, shape, rows, learner, tables, m, waiting, p, seed, stream, first, last, plan, rule, rates, losses
 ):
     """Run steps ``first`` … ``last − 1`` of one seed; return the step at which its loss is not finite, or −1."""
     real, batch = tables.pairs.dtype.type, plan.batch
     for step in range(first, last):
-        fill_tables(shape, w, tables)
-        tables.d_pairs[:] = real(0)
-        tables.d_carry[:] = real(0)
-        tables.d_gate[:] = real(0)
-        tables.d_value[:] = real(0)
-        tables.d_output[:] = real(0)
+        fill_tables(shape, learner.weights, tables)
+        _clear_gradients(tables)
         waiting.prompt[:] = real(0)
         loss, count = real(0), 0
         for start in range(0, batch, LANES):
             draw(drawing, p, seed, stream, step, start)
             fill_prompts(p, rows, shape.channels, m.prompt)
             forward(shape, tables, m)
-            active = 0
-            m.d_output[:] = real(0)
-            for lane in range(min(LANES, batch - start)):
-                more, push = weigh(plan.loss, real(1) - p.target[lane] * m.output[lane])
-                loss += more
-                m.d_output[lane] = -push * p.target[lane]
-                active += push != real(0)
+            more, active = _judge(plan, p, m, min(LANES, batch - start))
+            loss += more
             if active >= FULL:
                 backward(shape, tables, m)
                 continue
@@ -251,8 +245,8 @@ def train(  # type: ignore[no-untyped-def]
             return step
         if count > 0:
             _flush(shape, tables, waiting, count)
-        gradients(shape, w, tables, g, real(1) / real(batch))
-        _move(w, g, memory, squares, plan, rule, rates[step], step)
+        gradients(shape, learner.weights, tables, learner.gradient, real(1) / real(batch))
+        _move(learner, plan, rule, rates[step], step)
     return -1
 
 
