@@ -8,9 +8,9 @@ import torch
 
 from iclab.config import InputError, OutsideTheoremWarning
 from iclab.engines import Recipe, Switch, Training, answers, check, faster_obstacle, train, weights
-from iclab.engines.fused.exponential import exponential
 from iclab.probes import measure
 from iclab.prompts import Mixture, Outliers, Patterns, Prompts, Stream
+from iclab.prompts.exponential import exponential
 
 SMALL = {"dimension": 12, "relevant": 4, "irrelevant": 3, "outlier": 2}
 KINDS = {"relevant": 4, "irrelevant": 3, "outlier": 2}

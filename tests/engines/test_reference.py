@@ -7,7 +7,7 @@ from torch import nn
 
 import iclab
 from iclab.engines import Recipe, Switch, Trained, Training, answers, stacking_obstacle, train
-from iclab.engines.ensemble import OneByOne
+from iclab.engines.ensemble import Draws, OneByOne
 from iclab.engines.recipe import OPTIMIZERS
 from iclab.models import MODELS, Mamba, Model
 from iclab.prompts import Outliers, Patterns, Prompts, Stream
@@ -146,6 +146,63 @@ def test_every_optimiser_moves_seeds_independently(name):
     both, alone = train(run, (0, 1)), train(run, (1,))
     assert_same_weights(final(both.select((1,))), final(alone), atol=1e-10, rtol=0)
     assert not torch.equal(both.snapshots[0]["key"], final(both)["key"])
+
+
+@pytest.mark.parametrize("name", ["adam", "adamw"])
+def test_the_fused_form_of_an_optimiser_moves_as_the_plain_one(name):
+    options = {"weight_decay": 0.1, "amsgrad": True}
+    found = []
+    for more in ({}, {"foreach": False}):  # the second names a form, which is then taken
+        recipe = Recipe(optimizer=name, step_size=0.01, optimizer_options=options | more)
+        generator = torch.Generator().manual_seed(0)
+        w = nn.Parameter(torch.randn(5, 3, dtype=torch.float64, generator=generator))
+        optimizer = recipe.make_optimizer([w])
+        assert bool(optimizer.defaults["fused"]) == (not more)
+        for _ in range(4):
+            w.grad = torch.randn(w.shape, dtype=w.dtype, generator=generator)
+            optimizer.step()
+        found.append(w.detach())
+    torch.testing.assert_close(*found, atol=1e-12, rtol=1e-12)
+
+
+def test_seeds_that_run_one_by_one_go_back_before_the_next_one_starts():
+    happened = []
+
+    class Told(torch.autograd.Function):
+        @staticmethod
+        def forward(ctx, x):
+            happened.append("forward")
+            return x.clone()
+
+        @staticmethod
+        def backward(ctx, d_x):
+            happened.append("backward")
+            return d_x
+
+    class Single(nn.Module):
+        def __init__(self, width):
+            super().__init__()
+            self.out = nn.Sequential(nn.Linear(width, 1), nn.Dropout(0.5))
+
+        def forward(self, tokens):
+            return Told.apply(self.out(tokens[:, -1]))
+
+    run = training(Single, steps=1)
+    assert stacking_obstacle(run)
+    happened.clear()
+    train(run, (0, 1, 2))
+    assert happened == ["forward", "backward"] * 3
+
+
+def test_seeding_is_that_of_torch_and_leaves_no_trace():
+    torch.manual_seed(5)
+    expected, before = torch.rand(3), torch.get_rng_state()
+    waiting = len(torch.cuda._queued_calls)
+    with Draws() as draws:
+        draws.seed(5)
+        torch.testing.assert_close(torch.rand(3), expected, atol=0, rtol=0)
+    torch.testing.assert_close(torch.get_rng_state(), before, atol=0, rtol=0)
+    assert len(torch.cuda._queued_calls) == waiting  # what torch.manual_seed leaves for a GPU that may come
 
 
 def test_clipping_bounds_each_seeds_step():

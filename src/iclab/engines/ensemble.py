@@ -27,6 +27,8 @@ Weights = dict[str, Tensor]
 """The weights of every seed by name, (seeds, …)."""
 Around = Callable[[int, nn.Module, Tensor], AbstractContextManager[None]]
 """Returns a context for the row of a seed, its module and its prompts."""
+Then = Callable[[slice, Answer], None]
+"""Called with rows of seeds and their answer, as soon as that is there: gradients need not wait for other seeds."""
 
 
 class Stacked:
@@ -125,8 +127,17 @@ class OneByOne:
                 if p.grad is not None:
                     p.grad.mul_(f)
 
-    def forward(self, tokens: Tensor, training: bool, around: Around = lambda *_: nullcontext()) -> Answer:
-        """Answer prompts (seeds, batch, l + 1, width), each seed inside a context of ``around``."""
+    def forward(
+        self,
+        tokens: Tensor,
+        training: bool,
+        around: Around = lambda *_: nullcontext(),
+        then: Then | None = None,
+    ) -> Answer:
+        """Answer prompts (seeds, batch, l + 1, width), each seed inside a context of ``around``.
+
+        With ``then`` the answers have no gradients any more, so that nothing is kept for them.
+        """
         answers = []
         self._calls += 1
         with Draws() as draws:
@@ -134,7 +145,11 @@ class OneByOne:
                 draws.seed(int(np.random.SeedSequence((seed, self._calls)).generate_state(1)[0]))
                 self.running = (seed,)
                 with around(row, module, prompts):
-                    answers.append(ask(module.train(training), prompts.clone()))  # it may change them in place
+                    answer = ask(module.train(training), prompts.clone())  # it may change them in place
+                    if then is not None:
+                        then(slice(row, row + 1), combine([answer], torch.stack))
+                        answer = combine([answer], lambda parts: parts[0].detach())
+                    answers.append(answer)
         self.running = self.seeds
         return combine(answers, torch.stack)
 
@@ -165,7 +180,9 @@ class Draws:
 
     def seed(self, number: int) -> None:
         """Let all of them start here."""
-        torch.manual_seed(number)
+        torch.default_generator.manual_seed(number)  # torch.manual_seed formats a traceback for each absent device
+        if torch.cuda.is_initialized():
+            torch.cuda.manual_seed_all(number)
         np.random.seed(number % 2**32)  # noqa: NPY002
         random.seed(number)
         self._number = number

@@ -33,6 +33,12 @@ OPTIMIZERS: dict[str, Callable[..., torch.optim.Optimizer]] = {
 }
 
 
+_FUSED = ("adam", "adamw")
+"""Those that make several passes over every parameter, where torch has one that makes a single pass."""
+_WAYS = {"foreach", "fused", "capturable", "differentiable"}
+"""Options that say how an optimiser computes, of which some exclude others."""
+
+
 def _known(value: Any) -> Any:
     if not isinstance(value, str) or value not in OPTIMIZERS:
         raise ValueError(f"must be one of {', '.join(OPTIMIZERS)}")
@@ -150,6 +156,12 @@ class Recipe(Config):
         if self.decay == "cosine":
             return 0.5 * (1.0 + math.cos(math.pi * done))
         return 1.0
+
+    def make_optimizer(self, parameters: list[torch.Tensor]) -> torch.optim.Optimizer:
+        """Return a fresh optimiser, in torch's fastest form."""
+        fused = self.optimizer in _FUSED and not _WAYS & self.optimizer_options.keys()
+        options = {**({"fused": True} if fused else {}), **self.optimizer_options}
+        return OPTIMIZERS[self.optimizer](parameters, lr=self.step_size, **options)
 
     def suited(self, step_size: float | None) -> Recipe:
         """Return the recipe with a step size of its own, if it names none.

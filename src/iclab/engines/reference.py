@@ -15,10 +15,9 @@ import torch
 from numpy.typing import NDArray
 
 from iclab.config import InputError
-from iclab.engines.ensemble import OneByOne, Stacked, Weights, restore
+from iclab.engines.ensemble import OneByOne, Stacked, Then, Weights, restore
 from iclab.engines.failures import in_words, naming
 from iclab.engines.losses import Loss, loss_function
-from iclab.engines.recipe import OPTIMIZERS
 from iclab.engines.registry import COMPACT
 from iclab.engines.rehearsal import Rehearsed, fresh_modules, rehearse_answers, rehearse_training
 from iclab.engines.stopping import Watch
@@ -63,7 +62,7 @@ def _train(training: Training, seeds: tuple[int, ...], advance: Advance, notify:
     ensemble = _ensemble(training, seeds, rehearsed)
     forward = _Forward(training, seeds, ensemble)
     parameters = ensemble.parameters() or [torch.zeros(1)]  # an optimiser needs something, even for 0 steps
-    optimizer = OPTIMIZERS[recipe.optimizer](parameters, lr=recipe.step_size, **recipe.optimizer_options)
+    optimizer = recipe.make_optimizer(parameters)
     loss_of, watch = (
         loss_function(recipe.loss),
         Watch(seeds, recipe.stop, recipe.callback),
@@ -121,16 +120,21 @@ def _step(
         [seeds[i] for i in alive], Stream.TRAIN, step=step, count=recipe.batch_size, dtype=training.dtype
     )
     target = torch.from_numpy(batch.target).to(training.device, getattr(torch, training.dtype))
-    output = forward(prompts, batch, alive).output
-    loss = loss_of(output, target).mean(1)  # (seeds,)
+    losses = []
+
+    def go_back(rows: slice, answer: Answer) -> None:
+        loss = loss_of(answer.output, target[rows]).mean(1)  # (seeds,)
+        loss.sum().backward()
+        losses.append(loss.detach())
+
     optimizer.zero_grad(set_to_none=True)
-    loss.sum().backward()
+    forward(prompts, batch, alive, then=go_back)
     if recipe.clip is not None:
         ensemble.scale_gradients((recipe.clip / ensemble.norms()).clamp(max=1.0))
     for group in optimizer.param_groups:
         group["lr"] = recipe.step_size * recipe.rate(step)
     optimizer.step()
-    return loss.detach().cpu().numpy()
+    return torch.cat(losses).cpu().numpy()
 
 
 def weights(trained: Trained, step: int) -> Weights:
@@ -172,7 +176,13 @@ class _Forward:
         self._known: dict[Prompts, tuple[bool, torch.Tensor]] = {}  # whether to answer in coordinates, and dictionaries
 
     def __call__(
-        self, prompts: Prompts, batch: PromptBatch, alive: list[int] | None = None, *, training: bool = True
+        self,
+        prompts: Prompts,
+        batch: PromptBatch,
+        alive: list[int] | None = None,
+        *,
+        training: bool = True,
+        then: Then | None = None,
     ) -> Answer:
         """Answer the prompts of the seeds in rows ``alive``; by default of all seeds."""
         if prompts not in self._known:
@@ -182,10 +192,15 @@ class _Forward:
         compact, dictionary = self._known[prompts]
         if alive is not None and len(alive) < len(self._seeds):
             dictionary = dictionary[alive]
+        if isinstance(self._ensemble, OneByOne):
+            return self._ensemble.forward(batch.dense(dictionary), training=training, then=then)
         if compact:
-            assert isinstance(self._ensemble, Stacked)  # checked when it was built
-            return self._ensemble.answer_compact(batch, dictionary)
-        return self._ensemble.forward(batch.dense(dictionary), training=training)
+            answer = self._ensemble.answer_compact(batch, dictionary)
+        else:
+            answer = self._ensemble.forward(batch.dense(dictionary), training=training)
+        if then is not None:
+            then(slice(None), answer)
+        return answer
 
 
 def with_label(dictionary: torch.Tensor, width: int) -> torch.Tensor:

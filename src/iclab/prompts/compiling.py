@@ -35,7 +35,12 @@ def compiled(function: Callable[..., Any]) -> Any:
 
     Multiply and add may be contracted into one instruction; sums are never reordered.
     """
-    return _kept(function, contract=True, inline=False)
+    return _kept(function, {"contract"}, inline=False)
+
+
+def reordered(function: Callable[..., Any]) -> Any:
+    """Compile a function as `compiled` does, with sums in the order that suits vector instructions; always the same."""
+    return _kept(function, {"contract", "reassoc"}, inline=False)
 
 
 def inner(function: Callable[..., Any]) -> Any:
@@ -43,7 +48,7 @@ def inner(function: Callable[..., Any]) -> Any:
 
     The way in from Python takes longest to compile, if arguments are records of many arrays.
     """
-    return _kept(function, contract=True, inline=False, no_cpython_wrapper=True, no_cfunc_wrapper=True)
+    return _kept(function, {"contract"}, inline=False, no_cpython_wrapper=True, no_cfunc_wrapper=True)
 
 
 def inlined(function: Callable[..., Any]) -> Any:
@@ -51,17 +56,16 @@ def inlined(function: Callable[..., Any]) -> Any:
 
     A call costs seven words for each array of a record: too much for one prompt or one block of them.
     """
-    return _kept(function, contract=True, inline=True)
+    return _kept(function, {"contract"}, inline=True)
 
 
 def rounded(function: Callable[..., Any]) -> Any:
     """Compile a function as `compiled` does, but round every product and every sum, as numpy does."""
-    return _kept(function, contract=False, inline=False)
+    return _kept(function, False, inline=False)
 
 
-def _kept(function: Callable[..., Any], contract: bool, inline: bool, **more: bool) -> Any:
+def _kept(function: Callable[..., Any], fast: bool | set[str], inline: bool, **more: bool) -> Any:
     """Compile; every option is given, because a function takes those that are not from the first one that calls it."""
-    fast: bool | set[str] = {"contract"} if contract else False
     options: dict[str, Any] = {
         "nogil": True,
         "cache": True,

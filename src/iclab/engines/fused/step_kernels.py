@@ -11,8 +11,8 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from iclab.engines.fused.exponential import exponential
 from iclab.prompts.compiling import compiled, inlined
+from iclab.prompts.exponential import exponential
 from iclab.prompts.prompt_kernels import LANES, draw
 
 # How examples are weighed: F = h_l · decay(query), h_i = decay_i · h_{i−1} + inflow_i · y_i score_i.

@@ -10,7 +10,6 @@ from __future__ import annotations
 import numpy as np
 
 from iclab.engines.fused.deep.shape import ALL, PAST
-from iclab.engines.fused.exponential import exponential
 from iclab.engines.fused.lanes import (
     LANES,
     Grid,
@@ -24,6 +23,7 @@ from iclab.engines.fused.lanes import (
     store,
 )
 from iclab.prompts.compiling import inner
+from iclab.prompts.exponential import exponential
 
 
 @inner
