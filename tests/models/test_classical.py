@@ -92,6 +92,19 @@ def test_degenerate_prompts_are_decided_as_by_scikit_learn(learner):
         np.testing.assert_allclose(found, expected, atol=1e-5 * max(1.0, np.abs(expected).max()))
 
 
+def test_newtons_steps_are_halved_where_they_would_overshoot():
+    generator = torch.Generator().manual_seed(0)
+    x = torch.randn(100, 8, 5, dtype=torch.float64, generator=generator)
+    x[:, :3] *= 5
+    y = torch.sign(torch.randn(100, 8, 1, dtype=torch.float64, generator=generator))
+    found = Classical(6, 1, "logistic", penalty=1e4)(torch.cat([x, y], -1)).output.numpy()
+    for decision, inputs, labels in zip(found, x.numpy(), y.numpy()[:, :-1, 0], strict=True):
+        if abs(labels.sum()) < 7:
+            fitted = LogisticRegression(C=1e4, max_iter=100_000, tol=1e-9, solver="newton-cholesky")
+            expected = fitted.fit(inputs[:-1], labels).decision_function(inputs[-1:])[0]
+            assert decision == pytest.approx(expected, rel=1e-3, abs=1e-3)
+
+
 @given(data=st.data(), length=st.integers(1, 9), neighbours=st.integers(1, 6))
 @settings(max_examples=60, deadline=None)
 def test_of_equally_near_neighbours_those_of_scikit_learn_count(data, length, neighbours):
