@@ -225,7 +225,7 @@ def raise_version(monkeypatch: pytest.MonkeyPatch, kind: str, name: str) -> None
 
 ON_FUSED = {f"{TRAINING}.model": "mamba"}
 ON_REFERENCE = {f"{TRAINING}.model": "softmax"}
-ON_COMPACT = {f"{TRAINING}.model": "softmax-mlp"}
+ON_COMPACT = {f"{TRAINING}.model": "softmax-mlp", f"{TRAINING}.recipe.optimizer": "adam"}
 GPT2 = {f"{TRAINING}.model": "gpt2"}
 NOISY_TEST = {"prompts.noise": 0.5}  # which the fused engine leaves to the reference engine
 

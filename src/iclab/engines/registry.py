@@ -43,6 +43,7 @@ _SHARED = {
 
 FUSED = Scope("fused", {**_SHARED, "Prompts": _M_PROMPTS}, functions=False)
 DEEP = Scope("fused", {**_SHARED, "Prompts": _M_PROMPTS | _T_PROMPTS | {"signal"}}, functions=False)
+MLP = Scope("fused", {**_SHARED, "Prompts": _M_PROMPTS | _T_PROMPTS | {"signal"}}, functions=False)
 COMPACT = Scope("compact", {**_SHARED, "Prompts": _M_PROMPTS | _T_PROMPTS | {"signal"}})  # noise is in no dictionary
 
 
@@ -51,6 +52,7 @@ ONE_LAYER_OPTIONS = ("state_size", "init_scale", "gate_scale")
 
 _MARGINS = ("prompts", "right", "wrong", "ties", "nans", "hinge", "hinge_squares")
 _ATTENTION = ("prompts", "same", "other", "same_squares", "other_squares")
+_PARTS = tuple(f"{part}_by_{name}" for name in ("source", "place") for part in ("feature", "label", "ahead"))
 _GATES = ("clean_count", "clean", "outlier_count", "outlier", "rank_count", "rank")
 
 
@@ -112,6 +114,13 @@ def _deep_obstacle(training: Training) -> str:
     return f"optimizer_options.{further[0]}: the fused engine knows only {', '.join(sorted(ADAM))}" if further else ""
 
 
+def _mlp_obstacle(training: Training) -> str:
+    recipe = training.recipe
+    if recipe.optimizer != "sgd":
+        return f"optimizer = {recipe.optimizer}: the fused engine knows only sgd; others leave the span of the patterns"
+    return sgd_obstacle(recipe)
+
+
 FORMS: dict[str, FusedForm] = {
     "one-layer": FusedForm(
         module="one_layer",
@@ -133,6 +142,20 @@ FORMS: dict[str, FusedForm] = {
         scope=DEEP,
         obstacle=_deep_obstacle,
         sums={"error": _MARGINS, "attention": _ATTENTION, "gates": _GATES},
+        stores=OWN_WEIGHTS,
+    ),
+    "softmax-mlp": FusedForm(
+        module="softmax_mlp",
+        version=1,
+        scope=MLP,
+        obstacle=_mlp_obstacle,
+        sums={
+            "error": _MARGINS,
+            "attended": _MARGINS,
+            "attention": _ATTENTION,
+            "parts": ("pairs", *_PARTS),
+            "alignment": ("prompts", "length", "along"),
+        },
         stores=OWN_WEIGHTS,
     ),
 }

@@ -65,6 +65,7 @@ class SoftmaxMLP(Architecture):
     list_order = 70
     step_size = 1.0
     constant_buffers = True  # the signs
+    fused_form = "softmax-mlp"
     readable = frozenset({"keys", "neurons"})
 
     signs: Tensor

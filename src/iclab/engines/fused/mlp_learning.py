@@ -1,0 +1,137 @@
+"""Training softmax attention with an MLP on the fused engine: the state of each seed, and the steps it takes."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+
+from iclab.config import InputError
+from iclab.engines.ensemble import initial_modules
+from iclab.engines.fused import mlp_kernels
+from iclab.engines.fused.frame import Frame
+from iclab.engines.fused.matrix_kernels import fill, zeros
+from iclab.engines.fused.mlp_kernels import Rules, Weights, make_pass, make_tables
+from iclab.engines.fused.seeds import SeedState, train_apart
+from iclab.engines.fused.step_kernels import HINGE, LINEAR, LOGISTIC, SQUARED
+from iclab.engines.recipe import Recipe
+from iclab.engines.trained import Advance, Notify, Trained
+from iclab.engines.training import Training
+from iclab.prompts import Basis, Prompts, Stream
+from iclab.prompts.prompt_kernels import drawing, make_block
+
+NAMES = ("key", "query", "value", "hidden")
+
+
+def check(training: Training) -> None:
+    """Refuse a recipe that freezes what the model does not have."""
+    if unknown := sorted(set(training.recipe.frozen) - set(NAMES)):
+        raise InputError(f"recipe.frozen = {unknown[0]}: is no parameter of this model; it has {', '.join(NAMES)}")
+
+
+def train(
+    training: Training,
+    seeds: tuple[int, ...],
+    advance: Advance = lambda prompts: None,
+    notify: Notify = lambda text: None,
+    threads: int = 1,
+) -> Trained:
+    """Train every seed; the result depends neither on the number of threads nor on the other seeds."""
+    check(training)
+    return train_apart(training, seeds, SoftmaxMLPState, advance, notify, threads)
+
+
+def weights(trained: Trained, step: int) -> dict[str, torch.Tensor]:
+    """Return the weights after a step, (seeds, …) by name: snapshots hold the model's own."""
+    return trained.snapshots[step]
+
+
+class SoftmaxMLPState(SeedState):
+    """The weights and working memory of one seed."""
+
+    def __init__(self, training: Training, seed: int, basis: Basis) -> None:
+        super().__init__(training, seed, basis)
+        dtype = np.dtype(training.dtype)
+        (module,) = initial_modules(training, (seed,), (basis,))
+        self.start = {name: w.detach().double().numpy() for name, w in module.state_dict().items()}
+        self.inward = _inward(training, basis)
+        self.image = _image(self.start["key"], self.inward)
+        self.starting = self._coordinates()
+        made = [fill(w, dtype) for w in self.starting.values()]
+        self.weights = Weights(*made, *(zeros(w.shape, dtype) for w in made + made))
+        self.rules = _rules(training.recipe, dtype)
+        self.prepare(training.prompts)
+
+    def _coordinates(self) -> dict[str, NDArray[np.float64]]:
+        """Return the initial weights in coordinates, by name."""
+        found = {name: self.start[name] @ self.inward.T for name in ("key", "query", "value")}
+        return {
+            "key": self.image.T @ found["key"],
+            "query": self.image.T @ found["query"],
+            "value": found["value"],
+            "hidden": self.start["hidden"],
+        }
+
+    @property
+    def changing(self) -> Sequence[NDArray[np.floating]]:
+        """Weights, gradients and momenta."""
+        return self.weights
+
+    def kept(self) -> dict[str, NDArray[np.floating]]:
+        """Return the model's own weights: where they started, and how far each moved in its coordinates."""
+        dtype, out = self.weights.key.dtype, {}
+        for name, first in self.starting.items():
+            now = getattr(self.weights, name)[: first.shape[0], : first.shape[1]]
+            moved = now.astype(np.float64) - first.astype(dtype)
+            if name in ("key", "query"):
+                moved = self.image @ moved
+            out[name] = now if name == "hidden" else self.start[name] + moved @ self.inward
+        return {name: w.astype(dtype) for name, w in (out | {"signs": self.start["signs"]}).items()}
+
+    def steps(self, first: int, last: int, rates: NDArray[np.floating], losses: NDArray[np.floating]) -> int:
+        """Take steps; return the step at which the loss is not finite, or −1."""
+        how = (self.label, self.seed, int(Stream.TRAIN), first, last, self.rules, rates, losses)
+        return mlp_kernels.train(self.drawing, self.weights, self.tables, self.block, self.space, *how)
+
+    def prepare(self, prompts: Prompts) -> None:
+        """Allocate tables and working memory for a distribution."""
+        dtype, self.prompts = self.weights.key.dtype, prompts
+        self.drawing = drawing(prompts, dtype)
+        self.block = make_block(self.drawing)
+        rows = dictionary(prompts, self.basis)
+        self.label = len(rows) - 1
+        outer, signs = fill(rows @ self.inward.T, dtype), fill(self.start["signs"], dtype)
+        self.tables = make_tables(outer, signs, len(self.weights.key), len(self.weights.value))
+        self.space = make_pass(prompts.context_length, len(outer), len(signs), dtype)
+
+
+def dictionary(prompts: Prompts, basis: Basis) -> NDArray[np.float64]:
+    """Return the dictionary as tokens, and a label of 1: (D' + 1, d_X + d_Y)."""
+    vectors = prompts.dictionary(basis)
+    rows = np.pad(vectors, ((0, 1), (0, prompts.label_width)))
+    rows[-1, vectors.shape[1]] = 1.0
+    return rows
+
+
+def _inward(training: Training, basis: Basis) -> NDArray[np.float64]:
+    """Return orthonormal rows that span all tokens of a training, (r + 1, d_X + d_Y): the label's is the last."""
+    inside = Frame.of(training, basis).directions(basis)
+    rows = np.pad(inside, ((0, 1), (0, training.prompts.label_width)))
+    rows[-1, inside.shape[1]] = 1.0
+    return rows
+
+
+def _image(key: NDArray[np.float64], inward: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Return orthonormal columns, (m_a, s), that span what W_K⁽⁰⁾ = W_Q⁽⁰⁾ make of tokens."""
+    left, sizes, _ = np.linalg.svd(key @ inward.T, full_matrices=False)
+    return left[:, sizes > 1e-12 * max(sizes.max(), 1e-300)]
+
+
+def _rules(recipe: Recipe, dtype: np.dtype[Any]) -> Rules:
+    clip, momentum = recipe.clip or 0.0, recipe.optimizer_options.get("momentum", 0.0)
+    loss = {"hinge": HINGE, "linear": LINEAR, "squared": SQUARED, "logistic": LOGISTIC}[str(recipe.loss)]
+    moves = (name not in recipe.frozen for name in NAMES)
+    return Rules(recipe.batch_size, loss, dtype.type(clip), dtype.type(momentum), *moves)

@@ -1,0 +1,136 @@
+"""Measurements of softmax attention with an MLP, compiled by numba; `iclab.probes` says what the sums mean."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from iclab.engines.fused.matrix_kernels import multiply, zeros
+from iclab.engines.fused.mlp_kernels import attend, fire
+from iclab.engines.fused.step_kernels import tally
+from iclab.prompts.compiling import compiled
+from iclab.prompts.prompt_kernels import LANES, draw
+
+# What `measure` adds up.
+ERROR, ATTENTION, ATTENDED, PARTS, ALIGNMENT = 0, 1, 2, 3, 4
+
+
+class Tables(NamedTuple):
+    """What a probe looks up, over D' dictionary rows and the label, which is the last row; sizes are padded."""
+
+    products: NDArray[Any]  # (D' + 1, D' + 1) (W_Q row_q)ᵀ W_K row_j
+    neurons: NDArray[Any]  # (m, D' + 1) W_O W_V row_j
+    signs: NDArray[Any]  # (m,) a
+    parts: NDArray[Any]  # (4, m, D' + 1) the feature and label part of `neurons`, by source and then by place
+    squares: NDArray[np.float64]  # (2, D' + 1, D' + 1) (W row_i)ᵀ W row_j for W_Q and W_K
+    along: NDArray[np.float64]  # (2, D' + 1, D' + 1) the part of W row_i along the direction of row_j
+
+
+class Space(NamedTuple):
+    """Working memory of the probe ``parts``."""
+
+    feature: NDArray[Any]  # (m, LANES)
+    label: NDArray[Any]  # (m, LANES)
+    sums: NDArray[Any]  # (3, LANES)
+
+
+def make_space(neurons: int, dtype: Any) -> Space:
+    """Allocate working memory; the number of neurons is padded."""
+    return Space(*(zeros(shape, dtype) for shape in ((neurons, LANES), (neurons, LANES), (3, LANES))))
+
+
+@compiled
+def measure(drawing, probe, t, p, a, space, label, seed, stream, step, first, count, sums):  # type: ignore[no-untyped-def]
+    """Answer test prompts ``first`` … ``first + count − 1`` and add them to ``sums``, with the rows of `FORMS`."""
+    length = drawing.length
+    for start in range(first, first + count, LANES):
+        many = min(LANES, first + count - start)
+        draw(drawing, p, seed, stream, step, start)
+        if probe == ALIGNMENT:
+            _align(p, length, label, t, many, sums)
+            continue
+        attend(p, a, length, label, t.products)
+        if probe == ERROR:
+            fire(a, t.neurons, t.signs)
+            for lane in range(many):
+                tally(sums, np.float64(p.target[lane]) * np.float64(a.output[lane]))
+        elif probe == ATTENTION:
+            _weigh(p, a, length, many, sums)
+        elif probe == ATTENDED:
+            for lane in range(many):
+                vote = 0.0
+                for i in range(length):
+                    e = i * LANES + lane
+                    vote += np.float64(a.attention[e]) * np.float64(p.label[e])
+                tally(sums, np.float64(p.target[lane]) * vote)
+        else:
+            _split(p, a, t, space, many, sums)
+
+
+@compiled
+def _weigh(p, a, length, many, sums):  # type: ignore[no-untyped-def]
+    """Add the attention on examples that share the query's pattern, and on the others."""
+    for lane in range(many):
+        same, other = 0.0, 0.0
+        for i in range(length):
+            e = i * LANES + lane
+            if p.relevant[e] == p.relevant[length * LANES + lane]:
+                same += a.attention[e]
+            else:
+                other += a.attention[e]
+        sums[0, 0] += 1.0
+        sums[1, 0] += same
+        sums[2, 0] += other
+        sums[3, 0] += same * same
+        sums[4, 0] += other * other
+
+
+@compiled
+def _split(p, a, t, space, many, sums):  # type: ignore[no-untyped-def]
+    """Add the feature and the label part of neurons with the sign of the true label, and how often the label leads."""
+    real = a.read.dtype.type
+    for lane in range(many):
+        for n in range(t.signs.size):
+            sums[0, 0] += t.signs[n] * p.target[lane] > real(0)
+    for way in range(2):
+        multiply(space.feature, t.parts[2 * way], a.mixed, False, False)
+        multiply(space.label, t.parts[2 * way + 1], a.mixed, False, False)
+        totals = space.sums
+        totals[:] = real(0)
+        for n in range(t.signs.size):
+            sign = t.signs[n]
+            for lane in range(LANES):
+                counts = real(1) if sign * p.target[lane] > real(0) else real(0)
+                feature, label = space.feature[n, lane], space.label[n, lane]
+                totals[0, lane] += counts * feature
+                totals[1, lane] += counts * label
+                totals[2, lane] += counts if label > feature else real(0)
+        for k in range(3):
+            for lane in range(many):
+                sums[1 + 3 * way + k, 0] += totals[k, lane]
+
+
+@compiled
+def _align(p, length, label, t, many, sums):  # type: ignore[no-untyped-def]
+    """Add ‖W p‖ and its part along the relevant pattern of p: W_Q p_query, and the mean over W_K p_i."""
+    for which in range(2):
+        squares, along = t.squares[which], t.along[which]
+        first, last = (length, length + 1) if which == 0 else (0, length)
+        for lane in range(many):
+            lengths, parts = 0.0, 0.0
+            for i in range(first, last):
+                e = i * LANES + lane
+                r, k, o = p.relevant[e], p.irrelevant[e], p.outlier[e]
+                c, d, f, g = p.signal[e], p.kappa[e], p.strength[e], p.label[e]
+                mine = c * along[r, r] + d * along[k, r] + f * along[o, r] + g * along[label, r]
+                square = c * c * squares[r, r] + d * d * squares[k, k] + f * f * squares[o, o]
+                square += g * g * squares[label, label] + 2.0 * c * (d * squares[r, k] + f * squares[r, o])
+                square += 2.0 * d * f * squares[k, o]
+                square += 2.0 * g * (c * squares[r, label] + d * squares[k, label] + f * squares[o, label])
+                lengths += np.sqrt(max(square, 0.0))  # rounding may leave less than 0
+                parts += mine
+            sums[0, which] += 1.0
+            sums[1, which] += lengths / (last - first)
+            sums[2, which] += parts / (last - first)
