@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from iclab.config import InputError
 from iclab.engines import Recipe, Switch, Training, check, faster_obstacle, train, weights
-from iclab.engines.fused.matrix_kernels import fill, multiply, padded, turn, zeros
+from iclab.engines.fused.matrix_kernels import fill, multiply, padded, product, turn, zeros
 from iclab.probes import Pruning, measure
 from iclab.prompts import Patterns, Prompts
 
@@ -31,6 +31,8 @@ CASES = {
         {},
     ),
     "S's signal, stratified": (T | {"signal": (0.5, 1.5), "balance": "stratified"}, {}),
+    "S's noise": (T | {"signal": (0.5, 1.5), "noise": 0.7, "outliers": {"fraction": 0.3, "query": 0.3}}, {"steps": 15}),
+    "noise from step 12 on": (T, {"switches": (Switch(step=12, prompts=Prompts(**T).replace(noise=0.5)),)}),
     "oblique patterns": (T | {"patterns": SMALL.replace(coherence=0.2)}, {}),
     "own vectors": (T | {"patterns": OBLIQUE}, {}),
     "exact share of relevant patterns": (EXACT, {}),
@@ -76,9 +78,10 @@ def test_every_weight_is_the_references(case, options):
     length=st.integers(1, 9),
     share=st.floats(0.1, 1),
     scale=st.floats(0.1, 1),
+    noise=st.sampled_from([0.0, 0.5]),
 )
 @pytest.mark.slow
-def test_one_step_of_any_shape_has_the_gradients_of_autograd(seed, sizes, kinds, length, share, scale):
+def test_one_step_of_any_shape_has_the_gradients_of_autograd(seed, sizes, kinds, length, share, scale, noise):
     relevant, irrelevant, outlier, more = kinds
     patterns = Patterns(dimension=sum(kinds), relevant=relevant, irrelevant=irrelevant, outlier=outlier)
     prompts = Prompts(
@@ -86,6 +89,7 @@ def test_one_step_of_any_shape_has_the_gradients_of_autograd(seed, sizes, kinds,
         context_length=length,
         relevant_fraction=share,
         signal=(share, 1.5),
+        noise=noise,
         label_dimension=1 + more,
         label_norm=scale,
         outliers={"fraction": 0.3, "query": 0.3, "scale": scale},
@@ -111,6 +115,7 @@ def test_measurements_are_those_of_the_dense_weights(probe):
         "mixtures": ours.prompts.replace(relevant_mixtures=MIXED, irrelevant_scale=2.0, context_length=5),
         "signal": ours.prompts.replace(signal=(0.5, 1.5), label_noise=0.2),
         "outside": ours.prompts.replace(outliers={"fraction": 0.4, "query": 0.6, "patterns": OUTSIDE}),
+        "noise": ours.prompts.replace(noise=1.5, outliers={"fraction": 0.4, "query": 0.6}),
         "other patterns": ours.prompts.replace(patterns=SMALL.replace(draw=3)),
     }
     for name, prompts in tests.items():
@@ -213,6 +218,7 @@ def test_products_of_small_matrices(dtype):
         turned = zeros((columns, rows), dtype)
         turn(turned, out)
         np.testing.assert_array_equal(turned, out.T)
+    np.testing.assert_allclose(product(left, right, right.T), expected @ right.T, atol=1e-3)
     whole = fill([[1, 2, 3]], dtype)
     assert whole.shape == padded(1, 3) == (16, 16)
     assert whole.sum() == 6

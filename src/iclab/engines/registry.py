@@ -43,7 +43,7 @@ _SHARED = {
 
 FUSED = Scope("fused", {**_SHARED, "Prompts": _M_PROMPTS}, functions=False)
 DEEP = Scope("fused", {**_SHARED, "Prompts": _M_PROMPTS | _T_PROMPTS | {"signal"}}, functions=False)
-MLP = Scope("fused", {**_SHARED, "Prompts": _M_PROMPTS | _T_PROMPTS | {"signal"}}, functions=False)
+MLP = Scope("fused", {**_SHARED, "Prompts": _M_PROMPTS | _T_PROMPTS | {"signal", "noise"}}, functions=False)
 COMPACT = Scope("compact", {**_SHARED, "Prompts": _M_PROMPTS | _T_PROMPTS | {"signal"}})  # noise is in no dictionary
 
 

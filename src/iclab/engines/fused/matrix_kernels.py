@@ -125,3 +125,13 @@ def turn(out, values):  # type: ignore[no-untyped-def]
     for j in range(out.shape[0]):
         for i in range(out.shape[1]):
             out[j, i] = values[i, j]
+
+
+def product(*factors: NDArray[Any]) -> NDArray[np.float64]:
+    """Return the product of matrices in float64: the same bits whatever the number of threads of BLAS."""
+    out = fill(factors[0], np.float64)
+    for factor in factors[1:]:
+        right = fill(factor, np.float64)
+        left, out = out, zeros((len(out), right.shape[1]), np.float64)
+        multiply(out, left, right, False, False)
+    return out[: factors[0].shape[0], : factors[-1].shape[1]]

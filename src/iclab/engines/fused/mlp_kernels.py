@@ -14,8 +14,9 @@ from numpy.typing import NDArray
 from iclab.engines.fused.exponential import exponential
 from iclab.engines.fused.matrix_kernels import WIDE, multiply, padded, turn, zeros
 from iclab.engines.fused.step_kernels import HINGE, LOGISTIC, SQUARED
+from iclab.prompts import Prompts
 from iclab.prompts.compiling import compiled
-from iclab.prompts.prompt_kernels import LANES, draw
+from iclab.prompts.prompt_kernels import LANES, draw, draw_noise
 
 
 class Weights(NamedTuple):
@@ -36,22 +37,26 @@ class Weights(NamedTuple):
 
 
 class Tables(NamedTuple):
-    """Tables over D' dictionary rows and the label, which is the last row; sums over a batch; all sizes padded."""
+    """Tables over R rows, and sums over a batch; all sizes padded.
 
-    outer: NDArray[Any]  # (D' + 1, r + 1) coordinates of the rows; constant
+    The rows are those of the dictionary, D', then a label of 1. Noise is in no dictionary: prompts with noise have a
+    row for each of the d_X axes too, from a multiple of `WIDE` on.
+    """
+
+    outer: NDArray[Any]  # (R, r + 1) coordinates of the rows; constant
     outer_turned: NDArray[Any]  # its transpose
     signs: NDArray[Any]  # (m,) a; constant
-    keys: NDArray[Any]  # (s, D' + 1) W_K row_j
-    queries: NDArray[Any]  # (s, D' + 1) W_Q row_q
-    values: NDArray[Any]  # (m_b, D' + 1) W_V row_j
-    products: NDArray[Any]  # (D' + 1, D' + 1) (W_Q row_q)ᵀ W_K row_j
-    neurons: NDArray[Any]  # (m, D' + 1) W_O W_V row_j
+    keys: NDArray[Any]  # (s, R) W_K row_j
+    queries: NDArray[Any]  # (s, R) W_Q row_q
+    values: NDArray[Any]  # (m_b, R) W_V row_j
+    products: NDArray[Any]  # (R, R) (W_Q row_q)ᵀ W_K row_j
+    neurons: NDArray[Any]  # (m, R) W_O W_V row_j
     pairs: NDArray[Any]  # the gradient of `products`
     seen: NDArray[Any]  # the gradient of `neurons`
     pairs_turned: NDArray[Any]
     values_turned: NDArray[Any]
-    small: NDArray[Any]  # (s, D' + 1) scratch: the gradient of `keys`, and of `queries`
-    back: NDArray[Any]  # (m_b, D' + 1) scratch: the gradient of `values`
+    small: NDArray[Any]  # (s, R) scratch: the gradient of `keys`, and of `queries`
+    back: NDArray[Any]  # (m_b, R) scratch: the gradient of `values`
 
 
 def make_tables(outer: NDArray[Any], signs: NDArray[Any], state: int, value: int) -> Tables:
@@ -68,42 +73,65 @@ def make_tables(outer: NDArray[Any], signs: NDArray[Any], state: int, value: int
 class Pass(NamedTuple):
     """What the two passes compute for one block of prompts; arrays over tokens are flat as in `Block`."""
 
-    read: NDArray[Any]  # (LANES, D' + 1) products of the query with every row; then their gradient
+    read: NDArray[Any]  # (LANES, R) products of the query with every row; then their gradient
     read_turned: NDArray[Any]
     attention: NDArray[Any]  # (l · LANES,) scores, and then their softmax
     largest: NDArray[Any]  # (LANES,) the largest score
     total: NDArray[Any]  # (LANES,) the sum of e^(score − largest)
-    mixed: NDArray[Any]  # (D' + 1, LANES) the coordinates of Σ attn_i p_i over rows; then their gradient
+    mixed: NDArray[Any]  # (R, LANES) the coordinates of Σ attn_i p_i over rows; then their gradient
     mixed_turned: NDArray[Any]
     before: NDArray[Any]  # (m, LANES) the neurons before the ReLU; then the slope of F in them
     output: NDArray[Any]  # (LANES,) F
     push: NDArray[Any]  # (LANES,) −z ∂loss/∂(z·F); 0 for a prompt that adds nothing
     slope: NDArray[Any]  # (l · LANES,) the gradient of the attention, and then of the scores
     mean: NDArray[Any]  # (LANES,) Σ attn_i slope_i
+    noise: NDArray[Any]  # (l + 1, d_X, LANES) of each token; without noise (0, 0, LANES)
+    drawn: NDArray[Any]  # (LANES, l + 1, d_X) the same as it is drawn
+    vector: NDArray[np.float64]  # (d_X,) the noise of one token
 
 
-def make_pass(length: int, rows: int, neurons: int, dtype: Any) -> Pass:
-    """Allocate working memory for prompts of ``length`` examples; the other sizes are padded."""
+def make_pass(prompts: Prompts, rows: int, neurons: int, dtype: Any) -> Pass:
+    """Allocate working memory for prompts; the other sizes are padded."""
+    length, dimension = prompts.context_length, prompts.patterns.dimension
     shapes = (
         *((LANES, rows), (rows, LANES), (length * LANES,), (LANES,), (LANES,), (rows, LANES), (LANES, rows)),
         *((neurons, LANES), (LANES,), (LANES,), (length * LANES,), (LANES,)),
     )
-    return Pass(*(zeros(shape, dtype) for shape in shapes))
+    tokens = length + 1 if prompts.noise else 0
+    noise = (tokens, padded(dimension if tokens else 0)[0], LANES)
+    return Pass(*(zeros(s, dtype) for s in (*shapes, noise, (LANES, tokens, dimension))), np.zeros(dimension))  # type: ignore[call-arg]
 
 
 @compiled
-def _gather(p, length, label, table, out):  # type: ignore[no-untyped-def]
-    """Set ``out`` to the sum of a token's coefficients times the entries of its rows in ``table`` (D' + 1, LANES)."""
+def draw_block(drawing, p, a, seed, stream, step, first):  # type: ignore[no-untyped-def]
+    """Draw prompts ``first`` … ``first + LANES − 1`` of a step, with their noise."""
+    draw(drawing, p, seed, stream, step, first)
+    if a.noise.size:
+        draw_noise(drawing, a.drawn, a.vector, seed, stream, step, first)
+        for lane in range(LANES):
+            for i in range(a.drawn.shape[1]):
+                for k in range(a.drawn.shape[2]):
+                    a.noise[i, k, lane] = a.drawn[lane, i, k]
+
+
+@compiled
+def _gather(p, noise, length, label, table, out):  # type: ignore[no-untyped-def]
+    """Set ``out`` to the sum of a token's coefficients times the entries of its rows in ``table`` (R, LANES)."""
     for i in range(length):
         for lane in range(LANES):
             e = i * LANES + lane
             found = p.signal[e] * table[p.relevant[e], lane] + p.kappa[e] * table[p.irrelevant[e], lane]
             out[e] = found + p.strength[e] * table[p.outlier[e], lane] + p.label[e] * table[label, lane]
+    axes = table.shape[0] - noise.shape[1]
+    for i in range(min(length, noise.shape[0])):
+        for k in range(noise.shape[1]):
+            for lane in range(LANES):
+                out[i * LANES + lane] += noise[i, k, lane] * table[axes + k, lane]
 
 
 @compiled
-def _scatter(p, length, label, weights, table):  # type: ignore[no-untyped-def]
-    """Set ``table`` (D' + 1, LANES) to the sum over tokens of their weights times their coefficients, row by row."""
+def _scatter(p, noise, length, label, weights, table):  # type: ignore[no-untyped-def]
+    """Set ``table`` (R, LANES) to the sum over tokens of their weights times their coefficients, row by row."""
     table[:] = weights.dtype.type(0)
     for i in range(length):
         for lane in range(LANES):
@@ -114,6 +142,11 @@ def _scatter(p, length, label, weights, table):  # type: ignore[no-untyped-def]
             table[label, lane] += weight * p.label[e]
             if p.strength[e] != 0:
                 table[p.outlier[e], lane] += weight * p.strength[e]
+    axes = table.shape[0] - noise.shape[1]
+    for i in range(min(length, noise.shape[0])):
+        for k in range(noise.shape[1]):
+            for lane in range(LANES):
+                table[axes + k, lane] += weights[i * LANES + lane] * noise[i, k, lane]
 
 
 @compiled
@@ -126,10 +159,12 @@ def attend(p, a, length, label, products):  # type: ignore[no-untyped-def]
         signal, kappa, strength = p.signal[e], p.kappa[e], p.strength[e]
         for j in range(rows):
             read[j] = signal * one[j] + kappa * two[j] + strength * three[j]
+    if a.noise.size:
+        multiply(a.read, a.noise[length], products[rows - a.noise.shape[1] :], True, True)
     turn(a.read_turned, a.read)
-    _gather(p, length, label, a.read_turned, a.attention)
+    _gather(p, a.noise, length, label, a.read_turned, a.attention)
     _soften(a.attention, length, a.largest, a.total)
-    _scatter(p, length, label, a.attention, a.mixed)
+    _scatter(p, a.noise, length, label, a.attention, a.mixed)
 
 
 @compiled
@@ -188,9 +223,9 @@ def backward(p, a, length, label, t):  # type: ignore[no-untyped-def]
             a.mixed_turned[lane, j] *= push
     multiply(t.seen, before, a.mixed_turned, False, True)
     multiply(a.mixed, t.neurons, before, True, False)
-    _gather(p, length, label, a.mixed, a.slope)
+    _gather(p, a.noise, length, label, a.mixed, a.slope)
     _through_softmax(a.slope, a.attention, a.push, a.mean, length)
-    _scatter(p, length, label, a.slope, a.read_turned)
+    _scatter(p, a.noise, length, label, a.slope, a.read_turned)
     turn(a.read, a.read_turned)
     for lane in range(LANES):
         if a.push[lane] != zero:
@@ -199,6 +234,8 @@ def backward(p, a, length, label, t):  # type: ignore[no-untyped-def]
             _add(t.pairs[p.irrelevant[e]], p.kappa[e], read)
             if p.strength[e] != zero:
                 _add(t.pairs[p.outlier[e]], p.strength[e], read)
+    if a.noise.size:
+        multiply(t.pairs[rows - a.noise.shape[1] :], a.noise[length], a.read, False, True)
 
 
 @compiled
@@ -341,7 +378,7 @@ def train(drawing, w, t, p, a, label, seed, stream, first, last, rules, rates, l
             t.seen[:] = real(0)
         total, moving = real(0), 0
         for start in range(0, batch, LANES):
-            draw(drawing, p, seed, stream, step, start)
+            draw_block(drawing, p, a, seed, stream, step, start)
             attend(p, a, drawing.length, label, t.products)
             fire(a, t.neurons, t.signs)
             loss, active = _judge(rules.loss, p.target, a, batch - start)

@@ -13,7 +13,7 @@ from iclab.config import InputError
 from iclab.engines.ensemble import initial_modules
 from iclab.engines.fused import mlp_kernels
 from iclab.engines.fused.frame import Frame
-from iclab.engines.fused.matrix_kernels import fill, zeros
+from iclab.engines.fused.matrix_kernels import fill, padded, product, zeros
 from iclab.engines.fused.mlp_kernels import Rules, Weights, make_pass, make_tables
 from iclab.engines.fused.seeds import SeedState, train_apart
 from iclab.engines.fused.step_kernels import HINGE, LINEAR, LOGISTIC, SQUARED
@@ -67,11 +67,10 @@ class SoftmaxMLPState(SeedState):
 
     def _coordinates(self) -> dict[str, NDArray[np.float64]]:
         """Return the initial weights in coordinates, by name."""
-        found = {name: self.start[name] @ self.inward.T for name in ("key", "query", "value")}
         return {
-            "key": self.image.T @ found["key"],
-            "query": self.image.T @ found["query"],
-            "value": found["value"],
+            "key": product(self.image.T, self.start["key"], self.inward.T),
+            "query": product(self.image.T, self.start["query"], self.inward.T),
+            "value": product(self.start["value"], self.inward.T),
             "hidden": self.start["hidden"],
         }
 
@@ -87,8 +86,8 @@ class SoftmaxMLPState(SeedState):
             now = getattr(self.weights, name)[: first.shape[0], : first.shape[1]]
             moved = now.astype(np.float64) - first.astype(dtype)
             if name in ("key", "query"):
-                moved = self.image @ moved
-            out[name] = now if name == "hidden" else self.start[name] + moved @ self.inward
+                moved = product(self.image, moved)
+            out[name] = now if name == "hidden" else self.start[name] + product(moved, self.inward)
         return {name: w.astype(dtype) for name, w in (out | {"signs": self.start["signs"]}).items()}
 
     def steps(self, first: int, last: int, rates: NDArray[np.floating], losses: NDArray[np.floating]) -> int:
@@ -101,24 +100,30 @@ class SoftmaxMLPState(SeedState):
         dtype, self.prompts = self.weights.key.dtype, prompts
         self.drawing = drawing(prompts, dtype)
         self.block = make_block(self.drawing)
-        rows = dictionary(prompts, self.basis)
-        self.label = len(rows) - 1
-        outer, signs = fill(rows @ self.inward.T, dtype), fill(self.start["signs"], dtype)
+        rows, self.label = token_rows(prompts, self.basis)
+        outer, signs = fill(product(rows, self.inward.T), dtype), fill(self.start["signs"], dtype)
         self.tables = make_tables(outer, signs, len(self.weights.key), len(self.weights.value))
-        self.space = make_pass(prompts.context_length, len(outer), len(signs), dtype)
+        self.space = make_pass(prompts, len(outer), len(signs), dtype)
 
 
-def dictionary(prompts: Prompts, basis: Basis) -> NDArray[np.float64]:
-    """Return the dictionary as tokens, and a label of 1: (D' + 1, d_X + d_Y)."""
+def token_rows(prompts: Prompts, basis: Basis) -> tuple[NDArray[np.float64], int]:
+    """Return the rows that tokens are combined from, (R, d_X + d_Y), and the row of the label.
+
+    They are the dictionary and a label of 1; with noise, also the axes of the inputs, after some rows of 0.
+    """
     vectors = prompts.dictionary(basis)
-    rows = np.pad(vectors, ((0, 1), (0, prompts.label_width)))
-    rows[-1, vectors.shape[1]] = 1.0
-    return rows
+    count, inputs = vectors.shape
+    axes = padded(count + 1)[0]
+    rows = np.zeros((axes + inputs if prompts.noise else count + 1, inputs + prompts.label_width))
+    rows[:count, :inputs], rows[count, inputs] = vectors, 1.0
+    rows[axes:, :inputs] = np.eye(len(rows[axes:]), inputs)
+    return rows, count
 
 
 def _inward(training: Training, basis: Basis) -> NDArray[np.float64]:
     """Return orthonormal rows that span all tokens of a training, (r + 1, d_X + d_Y): the label's is the last."""
-    inside = Frame.of(training, basis).directions(basis)
+    noisy = any(phase.noise for phase in training.phases)
+    inside = np.eye(basis.directions.shape[1]) if noisy else Frame.of(training, basis).directions(basis)
     rows = np.pad(inside, ((0, 1), (0, training.prompts.label_width)))
     rows[-1, inside.shape[1]] = 1.0
     return rows

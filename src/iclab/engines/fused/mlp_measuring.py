@@ -7,10 +7,10 @@ from concurrent.futures import ThreadPoolExecutor
 import numpy as np
 from numpy.typing import NDArray
 
-from iclab.engines.fused.matrix_kernels import fill, zeros
+from iclab.engines.fused.matrix_kernels import fill, product, zeros
 from iclab.engines.fused.measuring import BLOCK
 from iclab.engines.fused.mlp_kernels import make_pass
-from iclab.engines.fused.mlp_learning import dictionary
+from iclab.engines.fused.mlp_learning import token_rows
 from iclab.engines.fused.mlp_probe_kernels import (
     ALIGNMENT,
     ATTENDED,
@@ -47,7 +47,7 @@ def sums(
 
     def piece(seed: int, tables: Tables, label: int, first: int) -> NDArray[np.float64]:
         total, (neurons, rows) = np.zeros((len(names), width)), tables.neurons.shape
-        block, space = make_block(numbers), make_pass(prompts.context_length, rows, neurons, dtype)
+        block, space = make_block(numbers), make_pass(prompts, rows, neurons, dtype)
         which = (label, seed, int(Stream.TEST), draw, first, min(BLOCK, count - first))
         measure(numbers, CODES[probe], tables, block, space, make_space(neurons, dtype), *which, total)
         return total
@@ -69,20 +69,20 @@ def _tables(trained: Trained, row: int, at: int, prompts: Prompts, probe: str) -
     """Return what a probe looks up, and the row of the label."""
     dtype = np.dtype(trained.training.dtype)
     w = {name: value[row].double().numpy() for name, value in trained.snapshots[at].items()}
-    rows = dictionary(prompts, trained.bases(prompts)[row])
-    queries, keys, values = (rows @ w[name].T for name in ("query", "key", "value"))  # (D' + 1, m_a or m_b)
-    products, neurons = fill(queries @ keys.T, dtype), fill(w["hidden"] @ values.T, dtype)
+    rows, label = token_rows(prompts, trained.bases(prompts)[row])
+    queries, keys, values = (product(rows, w[name].T) for name in ("query", "key", "value"))  # (R, m_a or m_b)
+    products, neurons = fill(product(queries, keys.T), dtype), fill(product(w["hidden"], values.T), dtype)
     parts, none = zeros((4, *neurons.shape), dtype), np.zeros((2, 1, 1))
     squares, along = none, none
     inputs = prompts.patterns.dimension
     if probe == "parts":
         hidden, width = w["hidden"], inputs + prompts.label_width
-        parts[0, :, : len(rows) - 1] = neurons[:, : len(rows) - 1]
-        parts[1, :, len(rows) - 1] = neurons[:, len(rows) - 1]
-        parts[2] = fill(hidden[:, :inputs] @ values[:, :inputs].T, dtype)
-        parts[3] = fill(hidden[:, inputs:width] @ values[:, inputs:width].T, dtype)
+        parts[0], parts[0, :, label] = neurons, 0.0
+        parts[1, :, label] = neurons[:, label]
+        parts[2] = fill(product(hidden[:, :inputs], values[:, :inputs].T), dtype)
+        parts[3] = fill(product(hidden[:, inputs:width], values[:, inputs:width].T), dtype)
     if probe == "alignment":
         unit = rows[:, :inputs] / np.maximum(np.linalg.norm(rows, axis=1, keepdims=True), 1e-300)
-        squares = np.stack([seen @ seen.T for seen in (queries, keys)])
-        along = np.stack([seen[:, :inputs] @ unit.T for seen in (queries, keys)])
-    return Tables(products, neurons, fill(w["signs"], dtype), parts, squares, along), len(rows) - 1
+        squares = np.stack([fill(product(seen, seen.T), np.float64) for seen in (queries, keys)])
+        along = np.stack([fill(product(seen[:, :inputs], unit.T), np.float64) for seen in (queries, keys)])
+    return Tables(products, neurons, fill(w["signs"], dtype), parts, squares, along), label

@@ -8,24 +8,24 @@ import numpy as np
 from numpy.typing import NDArray
 
 from iclab.engines.fused.matrix_kernels import multiply, zeros
-from iclab.engines.fused.mlp_kernels import attend, fire
+from iclab.engines.fused.mlp_kernels import attend, draw_block, fire
 from iclab.engines.fused.step_kernels import tally
 from iclab.prompts.compiling import compiled
-from iclab.prompts.prompt_kernels import LANES, draw
+from iclab.prompts.prompt_kernels import LANES
 
 # What `measure` adds up.
 ERROR, ATTENTION, ATTENDED, PARTS, ALIGNMENT = 0, 1, 2, 3, 4
 
 
 class Tables(NamedTuple):
-    """What a probe looks up, over D' dictionary rows and the label, which is the last row; sizes are padded."""
+    """What a probe looks up, over the same rows as in training; sizes are padded."""
 
-    products: NDArray[Any]  # (D' + 1, D' + 1) (W_Q row_q)ᵀ W_K row_j
-    neurons: NDArray[Any]  # (m, D' + 1) W_O W_V row_j
+    products: NDArray[Any]  # (R, R) (W_Q row_q)ᵀ W_K row_j
+    neurons: NDArray[Any]  # (m, R) W_O W_V row_j
     signs: NDArray[Any]  # (m,) a
-    parts: NDArray[Any]  # (4, m, D' + 1) the feature and label part of `neurons`, by source and then by place
-    squares: NDArray[np.float64]  # (2, D' + 1, D' + 1) (W row_i)ᵀ W row_j for W_Q and W_K
-    along: NDArray[np.float64]  # (2, D' + 1, D' + 1) the part of W row_i along the direction of row_j
+    parts: NDArray[Any]  # (4, m, R) the feature and label part of `neurons`, by source and then by place
+    squares: NDArray[np.float64]  # (2, R, R) (W row_i)ᵀ W row_j for W_Q and W_K
+    along: NDArray[np.float64]  # (2, R, R) the part of W row_i along the direction of row_j
 
 
 class Space(NamedTuple):
@@ -47,9 +47,9 @@ def measure(drawing, probe, t, p, a, space, label, seed, stream, step, first, co
     length = drawing.length
     for start in range(first, first + count, LANES):
         many = min(LANES, first + count - start)
-        draw(drawing, p, seed, stream, step, start)
+        draw_block(drawing, p, a, seed, stream, step, start)
         if probe == ALIGNMENT:
-            _align(p, length, label, t, many, sums)
+            _align(p, a.noise, length, label, t, many, sums)
             continue
         attend(p, a, length, label, t.products)
         if probe == ERROR:
@@ -113,7 +113,7 @@ def _split(p, a, t, space, many, sums):  # type: ignore[no-untyped-def]
 
 
 @compiled
-def _align(p, length, label, t, many, sums):  # type: ignore[no-untyped-def]
+def _align(p, noise, length, label, t, many, sums):  # type: ignore[no-untyped-def]
     """Add ‖W p‖ and its part along the relevant pattern of p: W_Q p_query, and the mean over W_K p_i."""
     for which in range(2):
         squares, along = t.squares[which], t.along[which]
@@ -129,8 +129,29 @@ def _align(p, length, label, t, many, sums):  # type: ignore[no-untyped-def]
                 square += g * g * squares[label, label] + 2.0 * c * (d * squares[r, k] + f * squares[r, o])
                 square += 2.0 * d * f * squares[k, o]
                 square += 2.0 * g * (c * squares[r, label] + d * squares[k, label] + f * squares[o, label])
+                if noise.size:
+                    more, further = _align_noise(noise[i], lane, (r, k, o, label), (c, d, f, g), squares, along)
+                    square += more
+                    mine += further
                 lengths += np.sqrt(max(square, 0.0))  # rounding may leave less than 0
                 parts += mine
             sums[0, which] += 1.0
             sums[1, which] += lengths / (last - first)
             sums[2, which] += parts / (last - first)
+
+
+@compiled
+def _align_noise(noise, lane, rows, factors, squares, along):  # type: ignore[no-untyped-def]
+    """Return what a token's noise adds to ‖W p‖² and to the part of W p along the pattern of p."""
+    (r, k, o, label), (c, d, f, g) = rows, factors
+    axes = squares.shape[0] - noise.shape[0]
+    square, mine = 0.0, 0.0
+    for i in range(noise.shape[0]):
+        own, row = np.float64(noise[i, lane]), squares[axes + i]
+        with_others = c * row[r] + d * row[k] + f * row[o] + g * row[label]
+        with_noise = 0.0
+        for j in range(noise.shape[0]):
+            with_noise += noise[j, lane] * row[axes + j]
+        square += own * (2.0 * with_others + with_noise)
+        mine += own * along[axes + i, r]
+    return square, mine
