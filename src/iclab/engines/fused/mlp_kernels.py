@@ -16,7 +16,8 @@ from iclab.engines.fused.matrix_kernels import WIDE, multiply, padded, turn, zer
 from iclab.engines.fused.step_kernels import HINGE, LOGISTIC, SQUARED
 from iclab.prompts import Prompts
 from iclab.prompts.compiling import compiled
-from iclab.prompts.prompt_kernels import LANES, draw, draw_noise
+from iclab.prompts.noise_kernels import Noise, draw_side_by_side, make_noise
+from iclab.prompts.prompt_kernels import LANES, draw
 
 
 class Weights(NamedTuple):
@@ -85,33 +86,32 @@ class Pass(NamedTuple):
     push: NDArray[Any]  # (LANES,) −z ∂loss/∂(z·F); 0 for a prompt that adds nothing
     slope: NDArray[Any]  # (l · LANES,) the gradient of the attention, and then of the scores
     mean: NDArray[Any]  # (LANES,) Σ attn_i slope_i
-    noise: NDArray[Any]  # (l + 1, d_X, LANES) of each token; without noise (0, 0, LANES)
-    drawn: NDArray[Any]  # (LANES, l + 1, d_X) the same as it is drawn
-    vector: NDArray[np.float64]  # (d_X,) the noise of one token
+    noise: Noise  # of size 0 without noise
+    query: NDArray[Any]  # (d_X, LANES) the noise of the query
 
 
 def make_pass(prompts: Prompts, rows: int, neurons: int, dtype: Any) -> Pass:
     """Allocate working memory for prompts; the other sizes are padded."""
-    length, dimension = prompts.context_length, prompts.patterns.dimension
+    length = prompts.context_length
     shapes = (
         *((LANES, rows), (rows, LANES), (length * LANES,), (LANES,), (LANES,), (rows, LANES), (LANES, rows)),
         *((neurons, LANES), (LANES,), (LANES,), (length * LANES,), (LANES,)),
     )
-    tokens = length + 1 if prompts.noise else 0
-    noise = (tokens, padded(dimension if tokens else 0)[0], LANES)
-    return Pass(*(zeros(s, dtype) for s in (*shapes, noise, (LANES, tokens, dimension))), np.zeros(dimension))  # type: ignore[call-arg]
+    axes = padded(prompts.patterns.dimension)[0] if prompts.noise else 0
+    made = [zeros(shape, dtype) for shape in (*shapes, (axes, LANES))]
+    dimension, tokens = (prompts.patterns.dimension, (length + 1) * LANES) if prompts.noise else (0, 0)
+    return Pass(*made[:-1], make_noise(dimension, tokens, axes, dtype), made[-1])  # type: ignore[arg-type]
 
 
 @compiled
 def draw_block(drawing, p, a, seed, stream, step, first):  # type: ignore[no-untyped-def]
     """Draw prompts ``first`` … ``first + LANES − 1`` of a step, with their noise."""
     draw(drawing, p, seed, stream, step, first)
-    if a.noise.size:
-        draw_noise(drawing, a.drawn, a.vector, seed, stream, step, first)
-        for lane in range(LANES):
-            for i in range(a.drawn.shape[1]):
-                for k in range(a.drawn.shape[2]):
-                    a.noise[i, k, lane] = a.drawn[lane, i, k]
+    if a.query.size:
+        draw_side_by_side(drawing, p, a.noise, seed, stream, step, first)
+        for k in range(a.query.shape[0]):
+            for lane in range(LANES):
+                a.query[k, lane] = a.noise.vectors[k, drawing.length * LANES + lane]
 
 
 @compiled
@@ -122,11 +122,11 @@ def _gather(p, noise, length, label, table, out):  # type: ignore[no-untyped-def
             e = i * LANES + lane
             found = p.signal[e] * table[p.relevant[e], lane] + p.kappa[e] * table[p.irrelevant[e], lane]
             out[e] = found + p.strength[e] * table[p.outlier[e], lane] + p.label[e] * table[label, lane]
-    axes = table.shape[0] - noise.shape[1]
-    for i in range(min(length, noise.shape[0])):
-        for k in range(noise.shape[1]):
+    for k in range(noise.shape[0]):
+        row = table[table.shape[0] - noise.shape[0] + k]
+        for i in range(length):
             for lane in range(LANES):
-                out[i * LANES + lane] += noise[i, k, lane] * table[axes + k, lane]
+                out[i * LANES + lane] += noise[k, i * LANES + lane] * row[lane]
 
 
 @compiled
@@ -142,11 +142,11 @@ def _scatter(p, noise, length, label, weights, table):  # type: ignore[no-untype
             table[label, lane] += weight * p.label[e]
             if p.strength[e] != 0:
                 table[p.outlier[e], lane] += weight * p.strength[e]
-    axes = table.shape[0] - noise.shape[1]
-    for i in range(min(length, noise.shape[0])):
-        for k in range(noise.shape[1]):
+    for k in range(noise.shape[0]):
+        row = table[table.shape[0] - noise.shape[0] + k]
+        for i in range(length):
             for lane in range(LANES):
-                table[axes + k, lane] += weights[i * LANES + lane] * noise[i, k, lane]
+                row[lane] += weights[i * LANES + lane] * noise[k, i * LANES + lane]
 
 
 @compiled
@@ -159,12 +159,12 @@ def attend(p, a, length, label, products):  # type: ignore[no-untyped-def]
         signal, kappa, strength = p.signal[e], p.kappa[e], p.strength[e]
         for j in range(rows):
             read[j] = signal * one[j] + kappa * two[j] + strength * three[j]
-    if a.noise.size:
-        multiply(a.read, a.noise[length], products[rows - a.noise.shape[1] :], True, True)
+    if a.query.size:
+        multiply(a.read, a.query, products[rows - a.query.shape[0] :], True, True)
     turn(a.read_turned, a.read)
-    _gather(p, a.noise, length, label, a.read_turned, a.attention)
+    _gather(p, a.noise.vectors, length, label, a.read_turned, a.attention)
     _soften(a.attention, length, a.largest, a.total)
-    _scatter(p, a.noise, length, label, a.attention, a.mixed)
+    _scatter(p, a.noise.vectors, length, label, a.attention, a.mixed)
 
 
 @compiled
@@ -223,9 +223,9 @@ def backward(p, a, length, label, t):  # type: ignore[no-untyped-def]
             a.mixed_turned[lane, j] *= push
     multiply(t.seen, before, a.mixed_turned, False, True)
     multiply(a.mixed, t.neurons, before, True, False)
-    _gather(p, a.noise, length, label, a.mixed, a.slope)
+    _gather(p, a.noise.vectors, length, label, a.mixed, a.slope)
     _through_softmax(a.slope, a.attention, a.push, a.mean, length)
-    _scatter(p, a.noise, length, label, a.slope, a.read_turned)
+    _scatter(p, a.noise.vectors, length, label, a.slope, a.read_turned)
     turn(a.read, a.read_turned)
     for lane in range(LANES):
         if a.push[lane] != zero:
@@ -234,8 +234,8 @@ def backward(p, a, length, label, t):  # type: ignore[no-untyped-def]
             _add(t.pairs[p.irrelevant[e]], p.kappa[e], read)
             if p.strength[e] != zero:
                 _add(t.pairs[p.outlier[e]], p.strength[e], read)
-    if a.noise.size:
-        multiply(t.pairs[rows - a.noise.shape[1] :], a.noise[length], a.read, False, True)
+    if a.query.size:
+        multiply(t.pairs[rows - a.query.shape[0] :], a.query, a.read, False, True)
 
 
 @compiled

@@ -49,7 +49,7 @@ def measure(drawing, probe, t, p, a, space, label, seed, stream, step, first, co
         many = min(LANES, first + count - start)
         draw_block(drawing, p, a, seed, stream, step, start)
         if probe == ALIGNMENT:
-            _align(p, a.noise, length, label, t, many, sums)
+            _align(p, a.noise.vectors, length, label, t, many, sums)
             continue
         attend(p, a, length, label, t.products)
         if probe == ERROR:
@@ -130,7 +130,7 @@ def _align(p, noise, length, label, t, many, sums):  # type: ignore[no-untyped-d
                 square += 2.0 * d * f * squares[k, o]
                 square += 2.0 * g * (c * squares[r, label] + d * squares[k, label] + f * squares[o, label])
                 if noise.size:
-                    more, further = _align_noise(noise[i], lane, (r, k, o, label), (c, d, f, g), squares, along)
+                    more, further = _align_noise(noise, e, (r, k, o, label), (c, d, f, g), squares, along)
                     square += more
                     mine += further
                 lengths += np.sqrt(max(square, 0.0))  # rounding may leave less than 0
@@ -141,17 +141,17 @@ def _align(p, noise, length, label, t, many, sums):  # type: ignore[no-untyped-d
 
 
 @compiled
-def _align_noise(noise, lane, rows, factors, squares, along):  # type: ignore[no-untyped-def]
+def _align_noise(noise, e, rows, factors, squares, along):  # type: ignore[no-untyped-def]
     """Return what a token's noise adds to ‖W p‖² and to the part of W p along the pattern of p."""
     (r, k, o, label), (c, d, f, g) = rows, factors
     axes = squares.shape[0] - noise.shape[0]
     square, mine = 0.0, 0.0
     for i in range(noise.shape[0]):
-        own, row = np.float64(noise[i, lane]), squares[axes + i]
+        own, row = np.float64(noise[i, e]), squares[axes + i]
         with_others = c * row[r] + d * row[k] + f * row[o] + g * row[label]
         with_noise = 0.0
         for j in range(noise.shape[0]):
-            with_noise += noise[j, lane] * row[axes + j]
+            with_noise += noise[j, e] * row[axes + j]
         square += own * (2.0 * with_others + with_noise)
         mine += own * along[axes + i, r]
     return square, mine
