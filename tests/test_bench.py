@@ -5,7 +5,7 @@ import json
 import pytest
 
 from iclab import bench as room
-from iclab.bench import ensembles
+from iclab.bench import ensembles, mlp
 from iclab.bench.loops import torch_loop
 
 FAKE = {"fused": 0.01, "reference": 0.5}
@@ -17,6 +17,7 @@ def quick(monkeypatch):
     monkeypatch.setattr(room, "torch_loop", lambda *arguments: 2.0)
     monkeypatch.setattr(room, "jax_loop", lambda *arguments: lambda: 4.0)
     monkeypatch.setattr(room, "stacking", lambda threads, tell: {"rows": [], "ratios": {"deep_stacked_vs_loop": 3.0}})
+    monkeypatch.setattr(room, "transformer", lambda threads, tell: {"rows": [], "ratios": {"mlp": 2.0}, "limits": {}})
     monkeypatch.setattr(room, "stages", lambda training: {"forward": 1.0})
 
 
@@ -31,6 +32,7 @@ def test_rows_ratios_and_growth(quick):
     assert result["ratios"]["fused_vs_jax"] == pytest.approx(fused / jax)
     assert result["ratios"]["threads"] == pytest.approx(2.0)
     assert result["ratios"]["deep_stacked_vs_loop"] == 3.0
+    assert result["ratios"]["mlp"] == 2.0
     assert result["growth"]["dimension"]["exponent"] == pytest.approx(0.0)
     assert result["growth"]["threads"]["exponent"] == pytest.approx(-1.0)
 
@@ -43,6 +45,22 @@ def test_without_jax_its_ratio_is_missing_not_zero(quick, monkeypatch):
 def test_the_loop_it_compares_with_runs():
     assert torch_loop("mamba", room.PROMPTS, batch=8, steps=3, rate=0.5) > 0
     assert torch_loop("linear", room.PROMPTS, batch=8, steps=3, rate=0.05, draw=False) > 0
+
+
+def test_the_transformer_is_compared_with_the_compact_engine_and_with_the_limit(monkeypatch):
+    monkeypatch.setattr(mlp, "STEPS", 1)
+    monkeypatch.setattr(mlp, "SEEDS", (0,))
+    monkeypatch.setattr(mlp, "PROMPTS", {"fused": 16, "compact": 16})
+    monkeypatch.setattr(mlp, "least_seconds", lambda work: 1e-9)
+    result = json.loads(json.dumps(mlp.transformer(2, times=1)))
+    assert {(row["name"], row["threads"]) for row in result["rows"]} == {("compact", 1), ("fused", 1), ("fused", 2)}
+    rate = {(row["model"], row["name"], row["threads"]): row["prompts_per_second"] for row in result["rows"]}
+    for work, name in (("training", "train"), ("error", "measure")):
+        model, ours = f"softmax-mlp, {work}", rate[f"softmax-mlp, {work}", "fused", 2]
+        assert result["ratios"][f"softmax-mlp-{name}"] == pytest.approx(ours / rate[model, "compact", 1])
+        limit = result["limits"][f"softmax-mlp-{name}"]
+        assert limit["times_the_limit"] == pytest.approx(1e9 / rate[model, "fused", 1])
+        assert limit["multiply_adds"] >= 31 * 200
 
 
 def test_rates_of_stacked_seeds_are_compared_within_one_run(monkeypatch):

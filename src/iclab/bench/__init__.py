@@ -15,6 +15,7 @@ import torch
 
 from iclab.bench.ensembles import stacking
 from iclab.bench.loops import jax_loop, torch_loop
+from iclab.bench.mlp import transformer
 from iclab.bench.stages import stages
 from iclab.engines import Recipe, Training, train
 from iclab.papers.mamba.fig2 import FigureSettings
@@ -87,11 +88,12 @@ def bench(threads: int | None = None, tell: Callable[[str], None] = lambda text:
             add("fused", model, 8, used, STEPS * BATCH * 8, took)
         if importlib.util.find_spec("jax"):
             add("jax", model, 8, threads, 100 * BATCH * 8, best_of(3, jax_loop(model, PROMPTS, BATCH, 100, rate, 8)))
-    stacked = stacking(threads, tell)
+    stacked, attending = stacking(threads, tell), transformer(threads, tell)
     return {
         "rows": rows,
-        "stacked": stacked["rows"],
-        "ratios": _ratios(rows, threads) | stacked["ratios"],
+        "stacked": stacked["rows"] + attending["rows"],
+        "ratios": _ratios(rows, threads) | stacked["ratios"] | attending["ratios"],
+        "limits": attending["limits"],
         "growth": growth(threads, tell),
         "nanoseconds_per_prompt": {
             m: stages(_training("fused", m, PROMPTS, BATCH, STEPS)) for m in ("mamba", "linear")

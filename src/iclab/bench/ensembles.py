@@ -35,7 +35,7 @@ CASES = {
         lambda: DeepMambaPaper().training("deep-mamba"),
         {"loop": {"form": "parallel"}, "recurrence": {"form": "recurrence"}},
     ),
-    "mlp": Case("softmax attention with MLP", lambda: NonlinearPaper().training(), {"loop": {}}),
+    "mlp": Case("softmax attention with MLP", lambda: NonlinearPaper(engine="compact").training(), {"loop": {}}),
 }
 
 

@@ -98,9 +98,10 @@ def make_pass(prompts: Prompts, rows: int, neurons: int, dtype: Any) -> Pass:
         *((neurons, LANES), (LANES,), (LANES,), (length * LANES,), (LANES,)),
     )
     axes = padded(prompts.patterns.dimension)[0] if prompts.noise else 0
-    made = [zeros(shape, dtype) for shape in (*shapes, (axes, LANES))]
+    made: list[Any] = [zeros(shape, dtype) for shape in (*shapes, (axes, LANES))]
     dimension, tokens = (prompts.patterns.dimension, (length + 1) * LANES) if prompts.noise else (0, 0)
-    return Pass(*made[:-1], make_noise(dimension, tokens, axes, dtype), made[-1])  # type: ignore[arg-type]
+    made.insert(-1, make_noise(dimension, tokens, axes, dtype))
+    return Pass(*made)
 
 
 @compiled
@@ -192,10 +193,16 @@ def _soften(scores, length, largest, total):  # type: ignore[no-untyped-def]
 
 
 @compiled
-def fire(a, neurons, signs):  # type: ignore[no-untyped-def]
+def used(a, label):  # type: ignore[no-untyped-def]
+    """Return the rows of ``mixed`` that may not be 0: without noise, those up to the label."""
+    return a.mixed if a.query.size else a.mixed[: label + 1]
+
+
+@compiled
+def fire(a, label, neurons, signs):  # type: ignore[no-untyped-def]
     """Set the output: aᵀ ReLU(W_O Σ attn_i W_V p_i)."""
     zero = a.read.dtype.type(0)
-    multiply(a.before, neurons, a.mixed, False, False)
+    multiply(a.before, neurons, used(a, label), False, False)
     output, before = a.output, a.before
     output[:] = zero
     for n in range(0, signs.size, 4):  # NaN stays NaN
@@ -380,7 +387,7 @@ def train(drawing, w, t, p, a, label, seed, stream, first, last, rules, rates, l
         for start in range(0, batch, LANES):
             draw_block(drawing, p, a, seed, stream, step, start)
             attend(p, a, drawing.length, label, t.products)
-            fire(a, t.neurons, t.signs)
+            fire(a, label, t.neurons, t.signs)
             loss, active = _judge(rules.loss, p.target, a, batch - start)
             total += loss
             moving += active

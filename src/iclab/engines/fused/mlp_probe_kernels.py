@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from iclab.engines.fused.matrix_kernels import multiply, zeros
-from iclab.engines.fused.mlp_kernels import attend, draw_block, fire
+from iclab.engines.fused.mlp_kernels import attend, draw_block, fire, used
 from iclab.engines.fused.step_kernels import tally
 from iclab.prompts.compiling import compiled
 from iclab.prompts.prompt_kernels import LANES
@@ -53,7 +53,7 @@ def measure(drawing, probe, t, p, a, space, label, seed, stream, step, first, co
             continue
         attend(p, a, length, label, t.products)
         if probe == ERROR:
-            fire(a, t.neurons, t.signs)
+            fire(a, label, t.neurons, t.signs)
             for lane in range(many):
                 tally(sums, np.float64(p.target[lane]) * np.float64(a.output[lane]))
         elif probe == ATTENTION:
@@ -66,7 +66,7 @@ def measure(drawing, probe, t, p, a, space, label, seed, stream, step, first, co
                     vote += np.float64(a.attention[e]) * np.float64(p.label[e])
                 tally(sums, np.float64(p.target[lane]) * vote)
         else:
-            _split(p, a, t, space, many, sums)
+            _split(p, a, label, t, space, many, sums)
 
 
 @compiled
@@ -88,25 +88,25 @@ def _weigh(p, a, length, many, sums):  # type: ignore[no-untyped-def]
 
 
 @compiled
-def _split(p, a, t, space, many, sums):  # type: ignore[no-untyped-def]
+def _split(p, a, label, t, space, many, sums):  # type: ignore[no-untyped-def]
     """Add the feature and the label part of neurons with the sign of the true label, and how often the label leads."""
     real = a.read.dtype.type
     for lane in range(many):
         for n in range(t.signs.size):
             sums[0, 0] += t.signs[n] * p.target[lane] > real(0)
     for way in range(2):
-        multiply(space.feature, t.parts[2 * way], a.mixed, False, False)
-        multiply(space.label, t.parts[2 * way + 1], a.mixed, False, False)
+        multiply(space.feature, t.parts[2 * way], used(a, label), False, False)
+        multiply(space.label, t.parts[2 * way + 1], used(a, label), False, False)
         totals = space.sums
         totals[:] = real(0)
         for n in range(t.signs.size):
             sign = t.signs[n]
             for lane in range(LANES):
                 counts = real(1) if sign * p.target[lane] > real(0) else real(0)
-                feature, label = space.feature[n, lane], space.label[n, lane]
-                totals[0, lane] += counts * feature
-                totals[1, lane] += counts * label
-                totals[2, lane] += counts if label > feature else real(0)
+                one, two = space.feature[n, lane], space.label[n, lane]
+                totals[0, lane] += counts * one
+                totals[1, lane] += counts * two
+                totals[2, lane] += counts if two > one else real(0)
         for k in range(3):
             for lane in range(many):
                 sums[1 + 3 * way + k, 0] += totals[k, lane]
