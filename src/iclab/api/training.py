@@ -45,8 +45,8 @@ def train(
         seeds: how many (0 … seeds − 1), or a list of them. A seed's result is always the same, to the bit. So seeds of
             most models are stacked in fixed groups, mostly of eight, and train together even if you ask for one: a
             smaller stack rounds differently. The fused engine and models that cannot be stacked train just your seeds.
-        engine: ``fused`` is about thirty times faster and runs ``mamba`` and ``linear`` under SGD; ``compact`` is
-            about three times faster and runs ``softmax-mlp``; ``auto`` picks the fastest that applies.
+        engine: ``fused`` is about thirty times faster and runs ``mamba``, ``linear`` and ``softmax-mlp`` under SGD;
+            ``compact`` is about three times faster and runs ``softmax-mlp``; ``auto`` picks the fastest that applies.
         dtype: ``float32`` or ``float64``.
         device: ``cpu`` or ``cuda``.
         basis_seed: fixes the rotation of the patterns; by default every seed has its own.

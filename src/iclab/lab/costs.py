@@ -22,6 +22,10 @@ DEFAULT = 50e-6
 _MEASURED: dict[tuple[str, str], dict[str, float]] = {
     ("mamba", "fused"): {"training": 0.45, "error": 1.0, "attention": 1.7, "gates": 3.0, "vote": 1.7, "tokens": 480},
     ("linear", "fused"): {"training": 0.35, "error": 0.9, "attention": 1.5, "vote": 1.7, "tokens": 390},
+    ("softmax-mlp", "fused"): {
+        **{"training": 2, "error": 0.7, "attention": 0.5, "attended": 0.5, "alignment": 0.9, "parts": 2},
+        **{"norms": 1_800, "neurons": 3_300},
+    },
     ("softmax-mlp", "compact"): {
         **{"training": 12, "error": 33, "attention": 41, "attended": 25},
         **{"alignment": 250, "parts": 150, "norms": 18_000, "neurons": 33_000},  # the last two look at weights alone
