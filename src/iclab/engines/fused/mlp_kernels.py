@@ -10,10 +10,10 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from iclab.engines.fused.exponential import exponential
 from iclab.engines.fused.matrix_kernels import multiply, padded, turn, zeros
 from iclab.prompts import Prompts
 from iclab.prompts.compiling import compiled, inlined
+from iclab.prompts.exponential import exponential
 from iclab.prompts.noise_kernels import Noise, draw_side_by_side, make_noise
 from iclab.prompts.prompt_kernels import LANES, draw
 
