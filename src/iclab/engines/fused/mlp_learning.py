@@ -16,8 +16,8 @@ from iclab.engines.fused.frame import Frame
 from iclab.engines.fused.matrix_kernels import fill, padded, product, zeros
 from iclab.engines.fused.mlp_kernels import make_pass
 from iclab.engines.fused.mlp_step_kernels import Rules, Weights, make_tables
+from iclab.engines.fused.rules import loss_code
 from iclab.engines.fused.seeds import SeedState, train_apart
-from iclab.engines.fused.step_kernels import HINGE, LINEAR, LOGISTIC, SQUARED
 from iclab.engines.recipe import Recipe
 from iclab.engines.trained import Advance, Notify, Trained
 from iclab.engines.training import Training
@@ -138,6 +138,5 @@ def _image(key: NDArray[np.float64], inward: NDArray[np.float64]) -> NDArray[np.
 
 def _rules(recipe: Recipe, dtype: np.dtype[Any]) -> Rules:
     clip, momentum = recipe.clip or 0.0, recipe.optimizer_options.get("momentum", 0.0)
-    loss = {"hinge": HINGE, "linear": LINEAR, "squared": SQUARED, "logistic": LOGISTIC}[str(recipe.loss)]
     moves = (name not in recipe.frozen for name in NAMES)
-    return Rules(recipe.batch_size, loss, dtype.type(clip), dtype.type(momentum), *moves)
+    return Rules(recipe.batch_size, loss_code(recipe), dtype.type(clip), dtype.type(momentum), *moves)

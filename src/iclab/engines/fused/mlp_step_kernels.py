@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from iclab.engines.fused.matrix_kernels import WIDE, multiply, padded, turn, zeros
 from iclab.engines.fused.mlp_kernels import attend, backward, draw_block, fire
-from iclab.engines.fused.step_kernels import HINGE, LOGISTIC, SQUARED
+from iclab.engines.fused.rules import weigh
 from iclab.prompts.compiling import compiled, inlined
 from iclab.prompts.prompt_kernels import LANES
 
@@ -158,24 +158,15 @@ def _moves(w, rules, rate, fresh, sums):  # type: ignore[no-untyped-def]
 def _judge(rule, target, a, count):  # type: ignore[no-untyped-def]
     """Set ``push`` of the first ``count`` prompts of a block, 0 for the rest; return their loss and how many push."""
     real = a.read.dtype.type
-    loss, active = real(0), 0
+    total, active = real(0), 0
     for lane in range(LANES):
         a.push[lane] = real(0)
-        margin, push = real(1) - target[lane] * a.output[lane], real(1)
-        if lane >= count or (rule == HINGE and margin <= real(0)):  # not for NaN, which must reach the loss
-            continue
-        if rule == SQUARED:
-            loss += real(0.5) * margin * margin
-            push = margin
-        elif rule == LOGISTIC:
-            power = np.exp(-np.abs(margin - real(1)))  # of −|z·F|, so that it cannot overflow
-            loss += max(real(0), margin - real(1)) + np.log1p(power)
-            push = (real(1) if margin > real(1) else power) / (real(1) + power)
-        else:
-            loss += margin
-        a.push[lane] = push * target[lane]
-        active += 1
-    return loss, active
+        if lane < count:
+            loss, push = weigh(rule, real(1) - target[lane] * a.output[lane])
+            total += loss
+            a.push[lane] = push * target[lane]
+            active += push != real(0)
+    return total, active
 
 
 @compiled
