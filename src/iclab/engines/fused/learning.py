@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from iclab.config import InputError
 from iclab.engines.fused import step_kernels
 from iclab.engines.fused.frame import Frame
+from iclab.engines.fused.matrix_kernels import fill, zeros
 from iclab.engines.fused.seeds import SeedState, train_apart
 from iclab.engines.fused.step_kernels import (
     HINGE,
@@ -77,13 +78,9 @@ class OneLayer(SeedState):
             gate[: len(w.inside)], gate[-1] = w.inside, w.label
             if self.frame.extra is not None:
                 gate[len(w.inside) : -1] = self.frame.extra @ w.outside(basis)
-        shapes = ((r, r + 1), (r, r), (r + 1,))
-        self.weights = Weights(
-            (scale * np.eye(r, r + 1)).astype(dtype),
-            (scale * np.eye(r)).astype(dtype),
-            gate.astype(dtype),
-            *(np.zeros(shape, dtype=dtype) for shape in shapes + shapes),
-        )
+        key, query = fill(scale * np.eye(r, r + 1), dtype), fill(scale * np.eye(r), dtype)
+        shapes = (key.shape, query.shape, gate.shape)
+        self.weights = Weights(key, query, gate.astype(dtype), *(zeros(shape, dtype) for shape in shapes + shapes))
         self.rules = _rules(training.recipe, dtype)
         self.prepare(training.prompts)
 
@@ -94,8 +91,9 @@ class OneLayer(SeedState):
 
     def kept(self) -> dict[str, NDArray[np.floating]]:
         """Return the weights in coordinates of the frame."""
-        names = ("key", "query") if self.kind == UNGATED else ("key", "query", "gate")
-        return {name: getattr(self.weights, name) for name in names}
+        w, r = self.weights, self.frame.rank
+        gate = {} if self.kind == UNGATED else {"gate": w.gate}
+        return {"key": w.key[:r, : r + 1], "query": w.query[:r, :r], **gate}
 
     def steps(self, first: int, last: int, rates: NDArray[np.floating], losses: NDArray[np.floating]) -> int:
         """Take steps; return the step at which the loss is not finite, or −1."""

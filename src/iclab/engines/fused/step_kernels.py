@@ -11,6 +11,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from iclab.engines.fused.matrix_kernels import multiply, padded, turn, zeros
 from iclab.prompts.compiling import compiled, inlined
 from iclab.prompts.exponential import exponential
 from iclab.prompts.prompt_kernels import LANES, draw
@@ -128,7 +129,7 @@ def backward(kind, p, s, length, lane, push, pairs, along, row):  # type: ignore
 
 
 class Weights(NamedTuple):
-    """The weights of one seed in r coordinates of the frame, with their gradients and momenta."""
+    """The weights of one seed in r coordinates of the frame, with their gradients and momenta; matrices are padded."""
 
     key: NDArray[Any]  # (r, r + 1) W_B, the label's column last
     query: NDArray[Any]  # (r, r) W_C; its label column stays 0
@@ -149,16 +150,16 @@ class Tables(NamedTuple):
     pairs: NDArray[Any]  # (D', D' + 1) Σ z G y c_j c_q
     along: NDArray[Any]  # (D' + 1,) Σ z ∂F/∂logit c_j
     row: NDArray[Any]  # (D' + 1,) scratch: one prompt's row of `pairs`
-    square: NDArray[Any]  # (r, r + 1) scratch: W_Cᵀ W_B, or X
-    turned: NDArray[Any]  # (r + 1, r) scratch: its transpose
+    square: NDArray[Any]  # (r, r + 1) scratch, padded: W_Cᵀ W_B, or X
+    turned: NDArray[Any]  # (r + 1, r) scratch, padded: its transpose
     half: NDArray[Any]  # (D', r + 1) scratch: between rows and coordinates
 
 
 def make_tables(rows: int, rank: int, dtype: Any) -> Tables:
     """Allocate tables for ``rows`` dictionary rows in ``rank`` coordinates."""
     shapes = ((rows, rows + 1), (rows + 1,), (rows, rows + 1), (rows + 1,), (rows + 1,))
-    inner = ((rank, rank + 1), (rank + 1, rank), (rows, rank + 1))
-    return Tables(*(np.zeros(shape, dtype=dtype) for shape in (*shapes, *inner)))
+    inner = (padded(rank, rank + 1), padded(rank + 1, rank), (rows, rank + 1))
+    return Tables(*(zeros(shape, dtype) for shape in (*shapes, *inner)))
 
 
 @inlined
@@ -166,12 +167,7 @@ def fill_tables(w, t, frame, diagonal):  # type: ignore[no-untyped-def]
     """Fill ``products`` and ``logits`` from the weights; ``frame`` (D', r) holds the dictionary rows' coordinates."""
     rows, rank = frame.shape
     zero = frame.dtype.type(0)
-    t.square[:] = zero  # W_Cᵀ W_B
-    for k in range(rank):
-        for q in range(rank):
-            c = w.query[k, q]
-            for j in range(rank + 1):
-                t.square[q, j] += c * w.key[k, j]
+    multiply(t.square, w.query, w.key, True, False)  # W_Cᵀ W_B
     if diagonal:
         for q in range(rows):
             for j in range(rows):
@@ -226,18 +222,9 @@ def gradients(w, t, frame, diagonal):  # type: ignore[no-untyped-def]
                     t.square[a, b] += frame[q, a] * t.half[q, b]
                 w.gate_step[a] += frame[q, a] * t.along[q]
     w.gate_step[rank] = t.along[rows]
-    for a in range(rank):
-        for b in range(rank + 1):
-            t.turned[b, a] = t.square[a, b]
-    w.query_step[:] = zero
-    w.key_step[:] = zero
-    for k in range(rank):
-        for b in range(rank + 1):
-            for a in range(rank):
-                w.query_step[k, a] += w.key[k, b] * t.turned[b, a]
-        for a in range(rank):
-            for b in range(rank + 1):
-                w.key_step[k, b] += w.query[k, a] * t.square[a, b]
+    turn(t.turned, t.square)
+    multiply(w.query_step, w.key, t.turned, False, False)
+    multiply(w.key_step, w.query, t.square, False, False)
 
 
 @compiled
