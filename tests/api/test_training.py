@@ -126,21 +126,39 @@ def test_events_are_told_and_ctrl_c_keeps_finished_groups(tmp_path: Path, traine
 @pytest.mark.slow
 def test_a_script_without_a_guard_trains_on_processes(tmp_path: Path):
     """Worker processes do not run the script again, and a module beside it can be imported."""
-    (tmp_path / "mine.py").write_text("from iclab.models import Softmax\n\nclass Mine(Softmax):\n    pass\n")
+    mine = """
+        import os, pathlib
+        from iclab.models import Softmax
+
+        class Mine(Softmax):
+            def __init__(self, width: int) -> None:
+                super().__init__(width)
+                pathlib.Path(f"{os.getpid()}.built").touch()
+    """
     script = """
-        import iclab, mine, os
+        import iclab, mine, pathlib, time
+        from iclab.lab import schedule
         from iclab.lab.executors import jobs
-        jobs.train = lambda *_: 1 / 0  # in this process alone
+
+        def wait_for_another(*arguments, train=jobs.train):
+            while len(list(pathlib.Path().glob("*.built"))) < 2:
+                time.sleep(0.05)
+            return train(*arguments)
+
+        jobs.train = wait_for_another  # in this process alone
+        schedule.GAIN = -100.0  # a worker process is worth it
         print("started", flush=True)
         run = iclab.train(mine.Mine, recipe=iclab.Recipe(steps=2, step_size=0.1), seeds=16, workers=2)
         print(run, run.error(count=10).diverged)
     """
+    (tmp_path / "mine.py").write_text(textwrap.dedent(mine))
     (tmp_path / "script.py").write_text(textwrap.dedent(script))
     told = subprocess.run(
         [sys.executable, "script.py"],
         cwd=tmp_path,
         capture_output=True,
         text=True,
+        timeout=120,
         env=os.environ | {"PYTHONPATH": str(Path(iclab.__file__).parent.parent)},
     )
     assert told.stdout.splitlines() == ["started", "Run(Mine, 16 seeds, 2 steps) 0"], told.stderr
