@@ -13,13 +13,10 @@ from iclab.config import InputError
 from iclab.engines.fused import step_kernels
 from iclab.engines.fused.frame import Frame
 from iclab.engines.fused.matrix_kernels import fill, zeros
+from iclab.engines.fused.rules import loss_code
 from iclab.engines.fused.seeds import SeedState, train_apart
 from iclab.engines.fused.step_kernels import (
-    HINGE,
-    LINEAR,
-    LOGISTIC,
     PRODUCT,
-    SQUARED,
     UNGATED,
     Rules,
     Weights,
@@ -132,8 +129,7 @@ class OneLayer(SeedState):
 def _rules(recipe: Recipe, dtype: np.dtype[Any]) -> Rules:
     clip, momentum = recipe.clip or 0.0, recipe.optimizer_options.get("momentum", 0.0)
     moves = (name not in recipe.frozen for name in ("key", "query", "gate"))
-    loss = {"hinge": HINGE, "linear": LINEAR, "squared": SQUARED, "logistic": LOGISTIC}[str(recipe.loss)]
-    return Rules(recipe.batch_size, loss, dtype.type(clip), dtype.type(momentum), *moves)
+    return Rules(recipe.batch_size, loss_code(recipe), dtype.type(clip), dtype.type(momentum), *moves)
 
 
 def weights(trained: Trained, step: int) -> dict[str, torch.Tensor]:

@@ -97,7 +97,7 @@ class Rules(NamedTuple):
 
     batch: int
     loss: int
-    """HINGE, LINEAR, SQUARED or LOGISTIC."""
+    """A code of `iclab.engines.fused.rules`."""
     clip: Any
     """The largest norm of a gradient; 0 for none."""
     momentum: Any

@@ -12,14 +12,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from iclab.engines.fused.matrix_kernels import multiply, padded, turn, zeros
+from iclab.engines.fused.rules import HINGE, LOGISTIC, SQUARED
 from iclab.prompts.compiling import compiled, inlined
 from iclab.prompts.exponential import exponential
 from iclab.prompts.prompt_kernels import LANES, draw
 
 # How examples are weighed: F = h_l · decay(query), h_i = decay_i · h_{i−1} + inflow_i · y_i score_i.
 UNGATED, PRODUCT = 0, 1
-# The loss, by what it is made of: z·F below, the margin m = 1 − z·F.
-HINGE, LINEAR, SQUARED, LOGISTIC = 0, 1, 2, 3  # max(0, m), m, m²/2 = (F − z)²/2, log(1 + exp(−z·F))
 # What `measure` adds up.
 ERROR, ATTENTION, GATES = 0, 1, 2
 
@@ -257,7 +256,7 @@ class Rules(NamedTuple):
 
     batch: int
     loss: int
-    """HINGE, LINEAR, SQUARED or LOGISTIC."""
+    """A code of `iclab.engines.fused.rules`."""
     clip: Any
     """The largest norm of a gradient; 0 for none."""
     momentum: Any
