@@ -102,7 +102,7 @@ class Config(BaseModel):
         return self._digests[key]
 
     @cached_property
-    def memo(self) -> dict[Any, Any]:
+    def _memo(self) -> dict[Any, Any]:
         """What others have found out about the description, kept for the next time they ask; no part of it."""
         return {}
 

@@ -24,9 +24,9 @@ class Scope(NamedTuple):
     def obstacle(self, config: Config) -> str:
         """Return the first field that the engine cannot take, its value and the reason; empty if there is none."""
         key = ("obstacle", id(self))
-        if key not in config.memo:
-            config.memo[key] = self, self._obstacle(config)  # as long as it is kept, no other has its id
-        return config.memo[key][1]
+        if key not in config._memo:
+            config._memo[key] = self, self._obstacle(config)  # as long as it is kept, no other has its id
+        return config._memo[key][1]
 
     def _obstacle(self, config: Config) -> str:
         listed = next((self.fields[c.__name__] for c in type(config).__mro__ if c.__name__ in self.fields), None)
