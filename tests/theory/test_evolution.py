@@ -2,6 +2,7 @@
 
 import itertools
 import math
+from functools import partial
 
 import numpy as np
 import pytest
@@ -9,6 +10,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from iclab.config import InputError
+from iclab.theory import evolution
 from iclab.theory.evolution import GRID, Context, TokenTypes, evolve
 from iclab.theory.evolution_kernels import merge
 
@@ -222,6 +224,89 @@ def test_merging_keeps_probabilities_and_means():
     assert len(merge(np.stack([p, decay, inflow]), 0.0, 1.0, -1.0, 1.0)) == 50
 
 
+@pytest.fixture
+def on_cells(monkeypatch):
+    """Return `evolve`, whose queries are all computed on cells."""
+    monkeypatch.setattr(evolution, "TRIGGER", -1.0)
+    return partial(evolve, accuracy=1e-6, bracket=False)
+
+
+def few(generator, n, decay=(0.3, 0.95)):
+    """Return a few types at random, one of which has no vote."""
+    p, d, b = generator.dirichlet(np.ones(n)), generator.uniform(*decay, n), generator.normal(size=n)
+    b[0] = 0.0
+    return p, d, b
+
+
+CONTEXTS = [
+    {"fraction": 0.0},
+    {"fraction": 0.35},
+    *({"count": 2, "placement": placement} for placement in ("random", "farthest", "closest")),
+    *({"fraction": 0.6, "placement": placement} for placement in ("farthest", "closest")),
+]
+
+
+@pytest.mark.parametrize("amount", CONTEXTS, ids=str)
+@pytest.mark.parametrize("length", [2, 3, 4])
+def test_cells_against_enumeration(on_cells, length, amount):
+    generator = np.random.default_rng(100 + length)
+    clean, outlier, context = few(generator, 3), few(generator, 2), Context(length, **amount)
+    error, hinge, _ = by_enumeration(context, clean, outlier, scale=0.8)
+    found = on_cells(TokenTypes(*clean), context, TokenTypes(*outlier), scale=0.8)
+    assert found.error == pytest.approx(error, abs=1e-10)
+    assert found.hinge == pytest.approx(hinge, abs=1e-6)
+
+
+def states(types, length):
+    """Return the law of the last state: all of its atoms."""
+    h, mass = np.zeros(1), np.ones(1)
+    for _ in range(length):
+        h = np.concatenate([d * h + b for _, d, b in zip(*types, strict=True)])
+        mass = np.concatenate([p * mass for p in types[0]])
+    return h, mass
+
+
+def test_few_types_and_nine_tokens():
+    missed, missed_by_grid = [], []
+    for seed in range(31, 37):
+        types = few(np.random.default_rng(seed), 4)
+        h, mass = states(types, 9)
+        truth = mass[h <= 0].sum(), mass @ np.maximum(0, 1 - h)
+        found = evolve(TokenTypes(*types), 9, accuracy=1e-6, bracket=False)
+        grid = evolve(TokenTypes(*types), 9, bracket=False)
+        missed += [abs(found.error - truth[0]), abs(found.hinge - truth[1])]
+        missed_by_grid.append(abs(grid.error - truth[0]))
+    assert max(missed) < 1e-6
+    assert max(missed_by_grid) > 1e-5  # why there are cells
+
+
+def test_ties_of_tokens_without_a_vote(on_cells):
+    """Of tokens that halve the state, the last one with a vote decides; with none there is a tie."""
+    types, tie = TokenTypes([0.6, 0.3, 0.1], [0.5, 0.5, 0.5], [0.0, 0.5, -0.5]), 0.6**10
+    assert on_cells(types, 10).error == pytest.approx(0.25 * (1 - tie) + tie, abs=1e-12)
+    assert on_cells(TokenTypes([1.0], [0.5], [0.0]), 10).error == 1.0
+
+
+def test_a_gate_that_is_wide_open_forgets_all_but_the_last(on_cells):
+    types = TokenTypes([0.7, 0.3], [0.0, 0.0], [0.8, -0.4])
+    for length in (1, 2, 5):
+        found = on_cells(types, length, scale=0.5)
+        assert (found.error, found.hinge) == pytest.approx((0.3, 0.7 * 0.6 + 0.3 * 1.2), abs=1e-12)
+
+
+def test_smooth_laws_are_the_same_on_cells_and_on_a_grid(on_cells):
+    grid = evolve(smooth_tokens(0.6), 20, scale=0.8, grid=2 * GRID, bracket=False)
+    cells = on_cells(smooth_tokens(0.6), 20, scale=0.8)
+    assert cells.error != grid.error
+    assert cells.error == pytest.approx(grid.error, abs=1e-6)
+    assert cells.hinge == pytest.approx(grid.hinge, abs=1e-6)
+
+
+def test_bounds_say_if_there_are_too_many_cells(on_cells):
+    assert on_cells(smooth_tokens(), 4).missed == 0
+    assert on_cells(smooth_tokens(), 4, accuracy=1e-14).missed > 0
+
+
 @pytest.mark.parametrize(
     "make, message",
     [
@@ -234,6 +319,7 @@ def test_merging_keeps_probabilities_and_means():
         (lambda: TokenTypes([1.0], [0.5], [math.nan]), "must be finite arrays"),
         (lambda: evolve(TokenTypes(*CLEAN), Context(4, fraction=0.5)), "outlier: needs the types of outliers"),
         (lambda: evolve(TokenTypes(*CLEAN), 4, grid=3), "grid = 3: must be at least 16"),
+        (lambda: evolve(TokenTypes(*CLEAN), 4, accuracy=-1.0), "accuracy = -1: must be above 0"),
     ],
 )
 def test_bad_arguments_in_one_line(make, message):
