@@ -231,6 +231,7 @@ class Run:
         at: int | None = None,
         grid: int = GRID,
         nodes: int | None = None,
+        accuracy: float | None = None,
         bracket: bool = False,
     ) -> list[Row]:
         """Return each seed's error rate and hinge loss without sampling, for models of one layer.
@@ -240,11 +241,16 @@ class Run:
             at: the step after which to measure; by default the last.
             grid: how many values the model's state may take. More are slower and closer.
             nodes: how many values the query's κ may take; by default 3 for Mamba and 5 for the linear model.
+            accuracy: by how much twice the grid may change a seed's error and hinge loss, such as 1e-6. By default,
+                what the grid gives, at about a second per seed and 15 tasks. With trained weights and 20 examples, 1e-6
+                costs half as much again; with short prompts or barely trained weights, where the grid may miss 1e-3, up
+                to a minute.
             bracket: add rigorous bounds of the error of the grid; about three times slower.
 
         A row has ``error``, ``error_bound``, ``hinge`` and ``hinge_bound``. A bound is three times the change when the
-        grid has half as many points and κ one value less. With ``bracket``, ``error_low`` … ``hinge_high`` are certain
-        for the given values of κ. ``help(iclab.probes.exact)`` has the equations.
+        grid has half as many points and κ other values, its ends among them, whatever the accuracy. With ``bracket``,
+        ``error_low`` … ``hinge_high`` are certain for the given values of κ. ``help(iclab.probes.exact)`` has the
+        equations.
         """
         measured, step = self._tested(prompts, 1), kept_step(self.trained, at)
         if obstacle := exact_obstacle(self.training, 1) or intervention_obstacle(self.trained, "exact"):
@@ -252,9 +258,16 @@ class Run:
         lost = {s for s, d in zip(self.seeds, self.trained.diverged_at, strict=True) if 0 <= d <= step}
         alive, rows = tuple(seed for seed in self.seeds if seed not in lost), {}
         if alive:
-            trained, how = self.trained.select(alive), {"grid": grid, "nodes": nodes, "bracket": bracket}
+            trained, how = self.trained.select(alive), {"grid": grid, "nodes": nodes, "accuracy": accuracy}
             threads = os.cpu_count() or 1
-            found = exact_rows(trained, weights(trained, at), measured, threads=threads, **how)  # type: ignore[arg-type]
+            found = exact_rows(
+                trained,
+                weights(trained, at),
+                measured,
+                bracket=bracket,
+                threads=threads,
+                **how,  # type: ignore[arg-type]
+            )
             rows = {row["seed"]: row | {"diverged": False} for row in found}
         none: Row = dict.fromkeys(EXACT)
         return [rows.get(seed, {"seed": seed} | none | {"diverged": True}) for seed in self.seeds]

@@ -88,7 +88,7 @@ PROBES: dict[str, Probe] = {
     "kernel": Probe(1, "weights", kernel_rows, KERNEL, None, "keys", growth_obstacle, own_patterns),
     "growth": Probe(1, "weights", growth_rows, GROWTH, None, "keys", growth_obstacle, own_patterns),
     "logits": Probe(1, "insides", logit_rows, LOGITS, logit_sums, "keys", logits_obstacle),
-    "exact": Probe(3, "weights", exact_rows, EXACT, None, None, exact_obstacle, types_obstacle),
+    "exact": Probe(4, "weights", exact_rows, EXACT, None, None, exact_obstacle, types_obstacle),
 }
 """``worst`` is the error under the worst labels of outliers, ``worst-placement`` under their worst labels and places.
 ``exact`` is the error without sampling, whatever the number of prompts.
