@@ -11,7 +11,7 @@ import numpy as np
 from iclab.engines import Training
 from iclab.engines.fused import step_kernels
 from iclab.engines.fused.one_layer import OneLayer, gate_kind
-from iclab.prompts import prompt_kernels
+from iclab.prompts import Prompts, prompt_kernels
 from iclab.prompts.prompt_kernels import LANES
 
 REPEATS = 2000
@@ -70,13 +70,23 @@ def stages(training: Training) -> dict[str, float]:
             training.recipe.batch_size,
         ),
     }
-    found = {}
-    for name, (run, arguments, prompts) in work.items():
-        run(*arguments, 1)
-        took = []
-        for _ in range(10):
-            started = time.perf_counter()
-            run(*arguments, REPEATS)
-            took.append(time.perf_counter() - started)
-        found[name] = min(took) / REPEATS / prompts * 1e9
-    return found
+    return {
+        name: _shortest(run, arguments) / REPEATS / prompts * 1e9 for name, (run, arguments, prompts) in work.items()
+    }
+
+
+def word_rate(prompts: Prompts) -> float:
+    """Return how many random words per second one thread draws."""
+    block = prompt_kernels.make_block(prompt_kernels.drawing(prompts, np.dtype(np.float32)))
+    return block.words.size / (_shortest(_words, (block,)) / REPEATS)
+
+
+def _shortest(run: Any, arguments: tuple[Any, ...]) -> float:
+    """Return the shortest time of `REPEATS` repetitions, in seconds."""
+    run(*arguments, 1)
+    took = []
+    for _ in range(10):
+        started = time.perf_counter()
+        run(*arguments, REPEATS)
+        took.append(time.perf_counter() - started)
+    return min(took)

@@ -28,7 +28,8 @@ def main(arguments: list[str] | None = None) -> int:
     except InputError as error:
         return _refuse(str(error))
     except KeyboardInterrupt:
-        print("iclab: stopped; finished cells are kept, run the same command again to continue", file=sys.stderr)
+        kept = "" if options.command == "bench" else "; finished cells are kept, run the same command again to continue"
+        print(f"iclab: stopped{kept}", file=sys.stderr)
         return 130
     except BrokenPipeError:  # the reader of standard output, such as `head`, has left
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())

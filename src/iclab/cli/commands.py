@@ -191,14 +191,17 @@ def predict(options: argparse.Namespace) -> None:
 def bench(options: argparse.Namespace) -> None:
     """Time the engines."""
     from iclab.bench import bench
+    from iclab.bench.page import markdown
     from iclab.cli.tables import print_bench
     from iclab.config import InputError
 
     if options.threads is not None and options.threads < 1:
         raise InputError(f"threads = {options.threads}: must be at least 1")
-    result = bench(options.threads, lambda text: print(text, file=sys.stderr, flush=True))
+    result = bench(options.threads, lambda text: print(text, file=sys.stderr, flush=True), options.only)
     if options.json:
         _print_json(result)
+    elif options.markdown:
+        print(markdown(result))
     else:
         print_bench(result)
 

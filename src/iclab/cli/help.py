@@ -111,5 +111,11 @@ field, the fraction of outliers that is tolerated, the test strength that is nee
 
 BENCH = """\
 examples:
-  iclab bench                       takes some minutes; close other programs
-  iclab bench --threads 1 --json"""
+  iclab bench                       takes about five minutes; close other programs
+  iclab bench --only deep-mamba     one family of models
+  iclab bench --threads 1 --json
+  iclab bench --markdown            the tables of docs/speed.md
+
+For each family: the loop people write in PyTorch, the same under torch.compile (needs a C++ compiler), JAX (if it is
+installed), iclab's engines without and with fused kernels, how the time grows with each size, and the machine's limit:
+a prompt's arithmetic at the speed of its own matrix product, exponential and random words. docs/speed.md explains."""

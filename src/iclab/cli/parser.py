@@ -163,8 +163,13 @@ def _predict(add: Add) -> None:
 
 
 def _bench(add: Add) -> None:
-    command = add("bench", "time the engines against ordinary PyTorch and JAX loops", texts.BENCH)
+    command = add(
+        "bench", "time the engines against ordinary PyTorch and JAX loops, and the machine's limit", texts.BENCH
+    )
     command.add_argument("--threads", metavar="N", type=int, help="threads of every engine (default: all cores)")
+    text = "measure one family: mamba, linear, deep-mamba, deep-linear, deep-softmax or softmax-mlp (default: all)"
+    command.add_argument("--only", metavar="FAMILY", help=text)
+    command.add_argument("--markdown", action="store_true", help="print the tables as docs/speed.md has them")
 
 
 # Options that several commands share.

@@ -175,35 +175,15 @@ def _by_layer(rows: list[dict[str, Any]]) -> list[tuple[int, list[dict[str, Any]
 
 def print_bench(result: dict[str, Any]) -> None:
     """Print what `iclab bench` measured."""
+    from iclab.bench.page import tables
+
     console = new_console()
-    table = new_table("what", "model", "seeds", "threads", "drawing prompts", "million prompts/s")
-    for row in result["rows"]:
-        drawing = "included" if row["drawing"] else "not included"
-        rate = f"{row['prompts_per_second'] / 1e6:.3f}"
-        table.add_row(row["name"], row["model"], str(row["seeds"]), str(row["threads"]), drawing, rate)
-    console.print(table)
-    console.print()
-    table = new_table("reference engine", "how", "seeds", "processes", "threads each", "prompts/s")
-    for row in result["stacked"]:
-        rate, sizes = f"{row['prompts_per_second']:,.0f}", (row["seeds"], row["processes"], row["threads"])
-        table.add_row(row["model"], row["name"], *map(str, sizes), rate)
-    console.print(table)
-    console.print()
-    for name, ratio in result["ratios"].items():
-        console.print(f"{name}: " + ("not measured" if ratio is None else f"{ratio:.1f} ×"))
-    console.print()
-    table = new_table("fused engine, growing", "from", "to", "time ×", "exponent (1 linear, 0 flat)")
-    for name, axis in result["growth"].items():
-        if axis.get("exponent") is not None:
-            values, took = axis["values"], axis["seconds"]
-            table.add_row(name, str(values[0]), str(values[-1]), f"{took[-1] / took[0]:.2f}", f"{axis['exponent']:.2f}")
-    console.print(table)
-    memory = result["growth"]["memory"]
-    low, high = (f"{peak / 1e6:.2f} MB" for peak in memory["peak_bytes"])
-    console.print(f"peak memory {low} at {memory['steps'][0]} steps, {high} at {memory['steps'][1]}")
-    console.print()
-    columns = result["nanoseconds_per_prompt"]
-    table = new_table("nanoseconds per prompt, one thread", *columns)
-    for stage in next(iter(columns.values())):
-        table.add_row(stage, *(f"{column[stage]:.0f}" for column in columns.values()))
-    console.print(table)
+    for made in tables(result):
+        console.print(Text(made.title, style="bold"))
+        table = new_table(*made.head)
+        for row in made.rows:
+            table.add_row(*row)
+        console.print(table)
+        for note in made.notes:
+            console.print(Text(note, style="dim"))
+        console.print()
