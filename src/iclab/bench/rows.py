@@ -50,7 +50,9 @@ class Bench:
 
     def rows(self) -> list[Row]:
         """Time every way."""
-        rows = [*self._loops(), self._compiled(), self._jax(), self._reference(), *self._fused()]
+        loops = self._loops()
+        better = max(loops, key=lambda row: row.prompts_per_second or 0.0).threads
+        rows = [*loops, self._compiled(better), self._jax(), self._reference(), *self._fused()]
         return rows + self._measuring(self.family.tests) if self.family.tests else rows
 
     def limits(self, rows: list[Row], machine: Rates) -> dict[str, Any]:
@@ -86,10 +88,10 @@ class Bench:
         run = partial(torch_loop, self.family.training, steps, times=times)
         return [self._add("loop", run(threads=n), steps, threads=n) for n in sorted({1, self.threads})]
 
-    def _compiled(self) -> Row:
+    def _compiled(self, threads: int) -> Row:
         steps = self.family.steps.loop
-        took, reason = compiled_loop(self.family.training, steps, self.threads, self.sizes.times, self.sizes.wait)
-        return self._add("compiled", took, steps, threads=self.threads, reason=reason)
+        took, reason = compiled_loop(self.family.training, steps, threads, self.sizes.times, self.sizes.wait)
+        return self._add("compiled", took, steps, threads=threads, reason=reason)
 
     def _jax(self) -> Row:
         steps, seeds = self.family.steps.jax, self.sizes.seeds
