@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from iclab.bench.counts import Counts, deep, one_layer, transformer
 from iclab.config import InputError
@@ -33,7 +33,7 @@ class Family(NamedTuple):
     tests: Prompts | None = None
     """Prompts on which the probe ``error`` is timed too."""
 
-    def on(self, engine: str, **recipe: int) -> Training:
+    def on(self, engine: str, **recipe: Any) -> Training:
         """Return the training on an engine, with changes of its recipe."""
         return self.training.replace(engine=engine, recipe=self.training.recipe.replace(**recipe))
 
