@@ -52,11 +52,17 @@ def count(function, *arguments):
     return Counted.products
 
 
+def multiply(out, left, right, turned, add):
+    out[...] = (left.T if turned else left) @ right
+
+
 @pytest.mark.parametrize("gated", [True, False])
 def test_one_layer_takes_the_counted_products(monkeypatch, gated):
     length, rows, rank, lanes = 3, 5, 5, 1
     monkeypatch.setattr(step_kernels, "LANES", lanes)
     monkeypatch.setattr(step_kernels, "exponential", lambda x: Counted(1.0))
+    monkeypatch.setattr(step_kernels, "multiply", multiply)
+    monkeypatch.setattr(step_kernels, "turn", lambda out, values: np.copyto(out, values.T))
     tokens = length + 1
     p = SimpleNamespace(
         relevant=np.zeros(tokens, int),

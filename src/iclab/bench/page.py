@@ -12,6 +12,9 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from iclab.bench import ratio_names
+from iclab.bench.families import families
+
 BEGIN, END = "<!-- tables of iclab bench -->\n", "<!-- end of tables -->\n"
 
 
@@ -70,8 +73,23 @@ def speeds(result: dict[str, Any]) -> Table:
 
 def ratios(result: dict[str, Any]) -> Table:
     """Return how many times as fast the fused engine is."""
-    lines = [(name, f"{ratio:.1f}") for name, ratio in result["ratios"].items() if ratio is not None]
-    return Table("Ratios, named as in --json", ("", "×"), lines)
+    known = result["ratios"]
+    others = {
+        "loop": "loop",
+        "compiled": "torch.compile",
+        "jax": "JAX",
+        "reference": "reference",
+        "fused": "one thread",
+    }
+    lines = []
+    for family in families():
+        names = {key[:2]: name for key, name in ratio_names(family).items() if not key[2]}
+        for work in dict.fromkeys(work for work, _ in names):
+            found = [known.get(names.get((work, other), "")) for other in others]
+            if any(ratio is not None for ratio in found):
+                name = family.name if work == "train" else f"{family.name}, measured"
+                lines.append((name, *("–" if ratio is None else f"{ratio:.1f} ×" for ratio in found)))
+    return Table("The fused engine on all cores against", ("", *others.values()), lines)
 
 
 def limits(result: dict[str, Any]) -> Table:
@@ -88,7 +106,7 @@ def limits(result: dict[str, Any]) -> Table:
         lines.append((name, *needs, share, *more, took, near))
     note = (
         f"One core, in billions per second: {rates['multiply_adds'] / 1e9:.1f} multiply-adds (torch.mm), "
-        f"{rates['exponentials'] / 1e9:.2f} exponentials (torch.exp), {rates['words'] / 1e9:.2f} random words (Philox)."
+        f"{rates['exponentials'] / 1e9:.2f} exponentials, {rates['words'] / 1e9:.2f} random words (Philox)."
     )
     return Table("Multiply-adds of a prompt, and the limit of one core", head, lines, (note,))
 

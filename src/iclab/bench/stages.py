@@ -12,6 +12,7 @@ from iclab.engines import Training
 from iclab.engines.fused import step_kernels
 from iclab.engines.fused.one_layer import OneLayer, gate_kind
 from iclab.prompts import Prompts, prompt_kernels
+from iclab.prompts.exponential import exponential
 from iclab.prompts.prompt_kernels import LANES
 
 REPEATS = 2000
@@ -73,6 +74,19 @@ def stages(training: Training) -> dict[str, float]:
     return {
         name: _shortest(run, arguments) / REPEATS / prompts * 1e9 for name, (run, arguments, prompts) in work.items()
     }
+
+
+@_compiled
+def _powers(numbers, n):  # type: ignore[no-untyped-def]
+    for _ in range(n):
+        for e in range(numbers.size):
+            numbers[e] = exponential(-numbers[e])
+
+
+def exponential_rate() -> float:
+    """Return how many exponentials per second one thread computes as the engines do."""
+    numbers = np.linspace(0, 1, 1024, dtype=np.float32)
+    return numbers.size / (_shortest(_powers, (numbers,)) / REPEATS)
 
 
 def word_rate(prompts: Prompts) -> float:
