@@ -97,7 +97,7 @@ def ratio_names(family: Family) -> dict[tuple[str, str, bool], str]:
         if name in SUFFIX:
             found["train", other, False] = f"fused_vs_{other}{SUFFIX[name]}"
             found["train", other, True] = f"fused_one_thread_vs_{other}{SUFFIX[name]}"
-        elif other == "reference":  # what the issue is measured by
+        elif other == "reference":  # the ratio with the plain name
             found["train", other, False] = f"{name}-train" if family.tests else name
         else:
             found["train", other, False] = f"{name}_vs_{other}"

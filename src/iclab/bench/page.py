@@ -95,7 +95,18 @@ def ratios(result: dict[str, Any]) -> Table:
 def limits(result: dict[str, Any]) -> Table:
     """Return what a prompt needs, and how near one thread is to the machine's limit."""
     rates = result["rates"]
-    head = ("", "forward", "backward", "of prompts", "tables", "exp", "words", "limit, ns", "measured, ns", "near")
+    head = (
+        "",
+        "forward",
+        "backward",
+        "inside the hinge",
+        "tables",
+        "exp",
+        "words",
+        "limit, ns",
+        "measured, ns",
+        "near",
+    )
     lines = []
     for name, one in result["limits"].items():
         share = "–" if one["active"] is None else f"{100 * one['active']:.0f} %"
