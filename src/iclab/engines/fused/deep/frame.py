@@ -19,6 +19,7 @@ from numpy.typing import NDArray
 
 from iclab.engines.fused.deep.step_kernels import Rows
 from iclab.engines.fused.frame import Frame
+from iclab.engines.fused.matrix_kernels import product
 from iclab.engines.training import Training
 from iclab.prompts import Basis
 
@@ -79,8 +80,7 @@ def project(weights: Matrices, frame: NDArray[np.float64]) -> dict[str, NDArray[
     out = {}
     for name, weight in weights.items():
         left, right = _sides(name, frame)
-        inner = weight @ right.T
-        out[name] = inner if left is None else left @ inner
+        out[name] = _each(weight, *([] if left is None else [left]), None, right.T)
     return out
 
 
@@ -92,9 +92,15 @@ def lift(start: Matrices, moved: Matrices, frame: NDArray[np.float64]) -> dict[s
     out = {}
     for name, weight in start.items():
         left, right = _sides(name, frame)
-        change = (moved[name] - before[name]) @ right
-        out[name] = weight + (change if left is None else left.T @ change)
+        out[name] = weight + _each(moved[name] - before[name], *([] if left is None else [left.T]), None, right)
     return out
+
+
+def _each(weights: NDArray[np.float64], *factors: NDArray[np.float64] | None) -> NDArray[np.float64]:
+    """Multiply factors for every layer and head, with its own weight (…, a, b) in the place of None."""
+    matrices = weights.reshape(-1, *weights.shape[-2:])
+    made = [product(*(matrix if factor is None else factor for factor in factors)) for matrix in matrices]
+    return np.stack(made).reshape(*weights.shape[:-2], *made[0].shape)
 
 
 def rows(vectors: NDArray[np.float64], frame: NDArray[np.float64], dtype: np.dtype) -> Rows:
