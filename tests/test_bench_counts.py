@@ -8,9 +8,9 @@ import torch
 from torch.utils.flop_counter import FlopCounterMode
 
 from iclab.bench.counts import deep_counts, one_layer_counts, transformer_counts
-from iclab.engines.fused import step_kernels
 from iclab.engines.fused.deep import backward_kernels, forward_kernels, pass_kernels
 from iclab.engines.fused.deep.shape import ALL, CONTEXT, GATED, LINEAR, PAST, SOFTMAX, Shape
+from iclab.engines.fused.one_layer import step_kernels
 from iclab.models import MODELS
 
 

@@ -6,7 +6,7 @@ from drawn_prompts import everything
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from iclab.engines.fused import step_kernels
+from iclab.engines.fused.one_layer import step_kernels
 from iclab.prompts import Outliers, Prompts, Stream, prompt_kernels, readable
 from iclab.prompts.compiling import PROMPTS, hash_kernels
 from iclab.prompts.prompt_kernels import LANES, draw_noise, drawing, make_block

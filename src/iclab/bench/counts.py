@@ -11,7 +11,7 @@ from iclab.engines import Training
 from iclab.engines.fused.deep.learning import DeepSeed
 from iclab.engines.fused.deep.shape import ALL, CONTEXT, GATED, SOFTMAX, Shape
 from iclab.engines.fused.one_layer import OneLayer
-from iclab.engines.fused.step_kernels import UNGATED
+from iclab.engines.fused.one_layer.step_kernels import UNGATED
 
 
 class Counts(NamedTuple):

@@ -9,8 +9,7 @@ import numba
 import numpy as np
 
 from iclab.engines import Training
-from iclab.engines.fused import step_kernels
-from iclab.engines.fused.one_layer import OneLayer, gate_kind
+from iclab.engines.fused.one_layer import OneLayer, gate_kind, step_kernels
 from iclab.prompts import Prompts, prompt_kernels
 from iclab.prompts.exponential import exponential
 from iclab.prompts.prompt_kernels import LANES

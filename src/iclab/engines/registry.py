@@ -145,7 +145,7 @@ FORMS: dict[str, FusedForm] = {
         stores=OWN_WEIGHTS,
     ),
     "softmax-mlp": FusedForm(
-        module="softmax_mlp",
+        module="mlp",
         version=1,
         scope=MLP,
         obstacle=_mlp_obstacle,

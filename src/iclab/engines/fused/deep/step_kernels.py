@@ -8,8 +8,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from iclab.engines.fused.deep.pass_kernels import backward, forward
+from iclab.engines.fused.one_layer.step_kernels import tally
 from iclab.engines.fused.rules import squares_of, update, weigh
-from iclab.engines.fused.step_kernels import tally
 from iclab.prompts.compiling import compiled, inner
 from iclab.prompts.prompt_kernels import LANES, draw
 

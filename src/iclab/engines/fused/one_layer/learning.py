@@ -10,12 +10,10 @@ import torch
 from numpy.typing import NDArray
 
 from iclab.config import InputError
-from iclab.engines.fused import step_kernels
 from iclab.engines.fused.frame import Frame
 from iclab.engines.fused.matrix_kernels import fill, zeros
-from iclab.engines.fused.rules import loss_code
-from iclab.engines.fused.seeds import SeedState, train_apart
-from iclab.engines.fused.step_kernels import (
+from iclab.engines.fused.one_layer import step_kernels
+from iclab.engines.fused.one_layer.step_kernels import (
     PRODUCT,
     UNGATED,
     Rules,
@@ -23,6 +21,8 @@ from iclab.engines.fused.step_kernels import (
     make_scratch,
     make_tables,
 )
+from iclab.engines.fused.rules import loss_code
+from iclab.engines.fused.seeds import SeedState, train_apart
 from iclab.engines.recipe import Recipe
 from iclab.engines.trained import Advance, Notify, Trained
 from iclab.engines.training import Training

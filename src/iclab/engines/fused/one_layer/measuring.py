@@ -7,11 +7,11 @@ from concurrent.futures import ThreadPoolExecutor
 import numpy as np
 from numpy.typing import NDArray
 
-from iclab.engines.fused import step_kernels, worst_kernels
 from iclab.engines.fused.frame import Frame, leaves_span
-from iclab.engines.fused.learning import gate_kind, gate_scale
-from iclab.engines.fused.step_kernels import ATTENTION, ERROR, GATES, make_scratch
-from iclab.engines.fused.worst_kernels import make_choices
+from iclab.engines.fused.one_layer import step_kernels, worst_kernels
+from iclab.engines.fused.one_layer.learning import gate_kind, gate_scale
+from iclab.engines.fused.one_layer.step_kernels import ATTENTION, ERROR, GATES, make_scratch
+from iclab.engines.fused.one_layer.worst_kernels import make_choices
 from iclab.engines.registry import FORMS
 from iclab.engines.trained import Advance, Trained
 from iclab.models.gates import initial_gate

@@ -8,10 +8,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from iclab.engines.fused.matrix_kernels import fill, product, zeros
-from iclab.engines.fused.measuring import BLOCK
-from iclab.engines.fused.mlp_kernels import make_pass
-from iclab.engines.fused.mlp_learning import token_rows
-from iclab.engines.fused.mlp_probe_kernels import (
+from iclab.engines.fused.mlp.learning import token_rows
+from iclab.engines.fused.mlp.pass_kernels import make_pass
+from iclab.engines.fused.mlp.probe_kernels import (
     ALIGNMENT,
     ATTENDED,
     ATTENTION,
@@ -21,6 +20,7 @@ from iclab.engines.fused.mlp_probe_kernels import (
     make_space,
     measure,
 )
+from iclab.engines.fused.one_layer.measuring import BLOCK
 from iclab.engines.registry import FORMS
 from iclab.engines.trained import Advance, Trained
 from iclab.prompts import Prompts, Stream

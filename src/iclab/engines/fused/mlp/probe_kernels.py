@@ -8,8 +8,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from iclab.engines.fused.matrix_kernels import multiply, zeros
-from iclab.engines.fused.mlp_kernels import attend, draw_block, fire, used
-from iclab.engines.fused.step_kernels import tally
+from iclab.engines.fused.mlp.pass_kernels import attend, draw_block, fire, used
+from iclab.engines.fused.one_layer.step_kernels import tally
 from iclab.prompts.compiling import compiled
 from iclab.prompts.prompt_kernels import LANES
 

@@ -11,11 +11,11 @@ from numpy.typing import NDArray
 
 from iclab.config import InputError
 from iclab.engines.ensemble import initial_modules
-from iclab.engines.fused import mlp_step_kernels
 from iclab.engines.fused.frame import Frame
 from iclab.engines.fused.matrix_kernels import fill, padded, product, zeros
-from iclab.engines.fused.mlp_kernels import make_pass
-from iclab.engines.fused.mlp_step_kernels import Rules, Weights, make_tables
+from iclab.engines.fused.mlp import step_kernels
+from iclab.engines.fused.mlp.pass_kernels import make_pass
+from iclab.engines.fused.mlp.step_kernels import Rules, Weights, make_tables
 from iclab.engines.fused.rules import loss_code
 from iclab.engines.fused.seeds import SeedState, train_apart
 from iclab.engines.recipe import Recipe
@@ -94,7 +94,7 @@ class SoftmaxMLPState(SeedState):
     def steps(self, first: int, last: int, rates: NDArray[np.floating], losses: NDArray[np.floating]) -> int:
         """Take steps; return the step at which the loss is not finite, or −1."""
         how = (self.label, self.seed, int(Stream.TRAIN), first, last, self.rules, rates, losses)
-        return mlp_step_kernels.train(self.drawing, self.weights, self.tables, self.block, self.space, *how)
+        return step_kernels.train(self.drawing, self.weights, self.tables, self.block, self.space, *how)
 
     def prepare(self, prompts: Prompts) -> None:
         """Allocate tables and working memory for a distribution."""

@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from iclab.engines.fused.matrix_kernels import WIDE, multiply, padded, turn, zeros
-from iclab.engines.fused.mlp_kernels import attend, backward, draw_block, fire
+from iclab.engines.fused.mlp.pass_kernels import attend, backward, draw_block, fire
 from iclab.engines.fused.rules import weigh
 from iclab.prompts.compiling import compiled, inlined
 from iclab.prompts.prompt_kernels import LANES
