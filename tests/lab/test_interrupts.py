@@ -148,8 +148,8 @@ def test_ctrl_c_stops_cleanly_while_workers_start(started: Started):
 
 
 def assert_stopped(started: Started) -> None:
-    assert started.wait() == 130
-    said = started.err.read_text()
+    code, said = started.wait(), started.err.read_text()
+    assert code == 130, said
     assert "Traceback" not in said
     assert [line for line in said.splitlines() if line.startswith("iclab: ")] == [
         "iclab: stopped; finished cells are kept, run the same command again to continue"

@@ -38,7 +38,7 @@ class WorkerProcess:
         stop, self._stop = context.Pipe(duplex=False)
         self._fault: Exception | None = None
         self._pool = ProcessPoolExecutor(1, context, initializer=_start_worker, initargs=(events, stop))
-        with _interrupts_ignored():  # the worker inherits this
+        with _interrupts_blocked():  # the worker inherits this
             self._pool.submit(_nothing)
         events.close()
         stop.close()
@@ -97,16 +97,16 @@ class _Spawning(multiprocessing.context.SpawnContext):
 
 
 @contextmanager
-def _interrupts_ignored() -> Iterator[None]:
-    """Ignore Ctrl-C for a moment. Only the main thread may do that; others do nothing."""
-    if threading.current_thread() is not threading.main_thread():
+def _interrupts_blocked() -> Iterator[None]:
+    """Block Ctrl-C in this thread for a moment: a process that it starts inherits that, whichever thread this is."""
+    if not hasattr(signal, "pthread_sigmask"):  # Windows
         yield
         return
-    before = signal.signal(signal.SIGINT, signal.SIG_IGN)
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
     try:
         yield
     finally:
-        signal.signal(signal.SIGINT, before)
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
 
 
 # In the worker process.
