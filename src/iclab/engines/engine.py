@@ -40,7 +40,7 @@ def _runner(training: Training) -> Runner:
         return reference
     from iclab.engines import fused  # imported late, because numba takes long to import
 
-    return fused.form(training)
+    return fused
 
 
 def check(training: Training, tests: Iterable[Prompts] = ()) -> None:
@@ -50,7 +50,7 @@ def check(training: Training, tests: Iterable[Prompts] = ()) -> None:
     if training.engine == "fused":
         from iclab.engines import fused
 
-        fused.form(training).check(training)
+        fused.check(training)
     else:
         reference.stacking_obstacle(training)  # which tries the model
     kinds = {(p.context_length, p.outliers.labels, p.outliers.placement): p for p in tests}
@@ -119,9 +119,7 @@ def sum_answers(
         from iclab.engines import fused
 
         step = kept_step(trained, at)
-        return fused.form(trained.training).sums(
-            trained, probe, prompts, count, at=step, draw=draw, advance=advance, threads=threads
-        )
+        return fused.sums(trained, probe, prompts, count, at=step, draw=draw, advance=advance, threads=threads)
     total: Sums = {}
     for batch, answer in answers(trained, prompts, count, at=at, step=draw, advance=advance):
         _add(total, add(batch, answer))

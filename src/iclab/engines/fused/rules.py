@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -39,9 +40,26 @@ def make_update(recipe: Recipe, dtype: Any) -> Update:
     return Update(("sgd", "adam", "adamw").index(recipe.optimizer), *(real(number) for number in numbers))
 
 
-def loss_code(recipe: Recipe) -> int:
-    """Return the kernels' code for the loss of a recipe."""
-    return {"hinge": HINGE, "linear": LINEAR, "squared": SQUARED, "logistic": LOGISTIC}[str(recipe.loss)]
+class Rules(NamedTuple):
+    """What a recipe says about a step, besides the step size and the optimiser."""
+
+    batch: int
+    loss: int
+    """HINGE, LINEAR, SQUARED or LOGISTIC."""
+    clip: Any
+    """The largest norm of a gradient; 0 for none."""
+    momentum: Any
+    moves: tuple[bool, ...]
+    """Which of the weights move, in the order in which kernels have them."""
+
+
+def make_rules(recipe: Recipe, names: Sequence[str], dtype: Any) -> Rules:
+    """Read the rules from a recipe, for weights of these names; an empty name is a weight that the model has not."""
+    real = np.dtype(dtype).type
+    loss = {"hinge": HINGE, "linear": LINEAR, "squared": SQUARED, "logistic": LOGISTIC}[str(recipe.loss)]
+    moves = tuple(bool(name) and name not in recipe.frozen for name in names)
+    momentum = recipe.optimizer_options.get("momentum", 0.0)
+    return Rules(recipe.batch_size, loss, real(recipe.clip or 0.0), real(momentum), moves)
 
 
 @inner

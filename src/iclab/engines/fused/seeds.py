@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import threading
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
+from typing import ClassVar
 
 import numpy as np
 import torch
@@ -18,13 +19,12 @@ from iclab.engines.trained import Advance, Notify, Trained, bases
 from iclab.engines.training import Training
 from iclab.prompts import Basis, Prompts
 
-CHUNK_PROMPTS = 200_000
-"""Training prompts between two calls that show progress: about a tenth of a second with one layer."""
-
 
 class SeedState(ABC):
     """The weights and working memory of one seed; a form of the fused engine defines what a step is."""
 
+    chunk: ClassVar[int] = 200_000
+    """Training prompts between two calls that show progress: about a tenth of a second."""
     prompts: Prompts
     """The distribution that it is prepared for; set by ``prepare``."""
 
@@ -74,18 +74,22 @@ class SeedState(ABC):
         return -1
 
 
+def own_weights(trained: Trained, step: int) -> dict[str, torch.Tensor]:
+    """Return the weights after a step, (seeds, …) by name, of forms whose snapshots hold the model's own."""
+    return trained.snapshots[step]
+
+
 def train_apart(
     training: Training,
     seeds: tuple[int, ...],
-    state: Callable[[Training, int, Basis], SeedState],
+    kind: type[SeedState],
     advance: Advance,
     notify: Notify,
     threads: int,
-    chunk: int = CHUNK_PROMPTS,
 ) -> Trained:
-    """Train every seed by itself; ``chunk`` prompts at a time, to show progress."""
+    """Train every seed by itself."""
     recipe, dtype = training.recipe, np.dtype(training.dtype)
-    states = [state(training, seed, basis) for seed, basis in zip(seeds, bases(training, seeds), strict=True)]
+    states = [kind(training, seed, basis) for seed, basis in zip(seeds, bases(training, seeds), strict=True)]
     losses = np.full((len(seeds), recipe.steps), np.nan, dtype=dtype)
     diverged_at = np.full(len(seeds), -1, dtype=np.int64)
     snapshots = {0: _stack(states)}
@@ -93,7 +97,7 @@ def train_apart(
     with _announced(notify):
         states[0].run(training.prompts, 0, 0, rates, losses[0])  # no step: compiles, or reads the cache
     with ThreadPoolExecutor(threads) as pool:
-        for first, last in _stretches(recipe, len(seeds), threads, chunk):
+        for first, last in _stretches(recipe, len(seeds), threads, kind.chunk):
             prompts = training.prompts_at(first)
             alive = [i for i in range(len(seeds)) if diverged_at[i] < 0 and not states[i].stopped]
             jobs = {i: pool.submit(states[i].run, prompts, first, last, rates, losses[i]) for i in alive}

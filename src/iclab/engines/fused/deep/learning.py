@@ -6,10 +6,8 @@ from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
-import torch
 from numpy.typing import NDArray
 
-from iclab.config import InputError
 from iclab.engines.ensemble import initial_modules
 from iclab.engines.fused.deep import step_kernels
 from iclab.engines.fused.deep.frame import NAMES, lift, project, rows, training_frame
@@ -27,49 +25,21 @@ from iclab.engines.fused.deep.shape import (
     make_tables,
     make_weights,
 )
-from iclab.engines.fused.deep.step_kernels import Plan
-from iclab.engines.fused.rules import loss_code, make_update
-from iclab.engines.fused.seeds import SeedState, train_apart
-from iclab.engines.trained import Advance, Notify, Trained
+from iclab.engines.fused.rules import make_rules, make_update
+from iclab.engines.fused.seeds import SeedState
 from iclab.engines.training import Training
 from iclab.prompts import Basis, Prompts, Stream
 from iclab.prompts.prompt_kernels import drawing, make_block
 
-CHUNK_PROMPTS = 20_000
-"""Training prompts between two calls that show progress."""
 KINDS = {"deep-linear": LINEAR, "deep-softmax": SOFTMAX, "deep-mamba": GATED}
 
 
-def check(training: Training) -> None:
-    """Refuse a recipe that freezes what the model does not have."""
-    names = [name for name in NAMES if name in parameters(training)]
-    if unknown := sorted(set(training.recipe.frozen) - set(names)):
-        raise InputError(f"recipe.frozen = {unknown[0]}: is no parameter of this model; it has {', '.join(names)}")
-
-
-def parameters(training: Training) -> set[str]:
+def parameters(training: Training) -> tuple[str, ...]:
     """Return the names of the model's weights."""
     options = training.model.options
     values = options["heads"] > 1 if options["values"] is None else options["values"]
-    gated = {"gate"} if training.model.label == "deep-mamba" else set()
-    return {"key", "query"} | ({"value", "output"} if values else set()) | gated
-
-
-def train(
-    training: Training,
-    seeds: tuple[int, ...],
-    advance: Advance = lambda prompts: None,
-    notify: Notify = lambda text: None,
-    threads: int = 1,
-) -> Trained:
-    """Train every seed; the result depends neither on the number of threads nor on the other seeds."""
-    check(training)
-    return train_apart(training, seeds, DeepSeed, advance, notify, threads, CHUNK_PROMPTS)
-
-
-def weights(trained: Trained, step: int) -> dict[str, torch.Tensor]:
-    """Return the model's own weights, which snapshots hold."""
-    return trained.snapshots[step]
+    gated = ("gate",) if training.model.label == "deep-mamba" else ()
+    return ("key", "query", *gated, *(("value", "output") if values else ()))
 
 
 def make_shape(training: Training, rank: int, length: int) -> Shape:
@@ -104,6 +74,8 @@ def fill_weights(weights: Weights, matrices: dict[str, NDArray[np.float64]]) -> 
 class DeepSeed(SeedState):
     """The weights and working memory of one seed of a deep model."""
 
+    chunk = 20_000
+
     def __init__(self, training: Training, seed: int, basis: Basis) -> None:
         super().__init__(training, seed, basis)
         module = initial_modules(training, (seed,), (basis,))[0]
@@ -113,11 +85,8 @@ class DeepSeed(SeedState):
         shape = make_shape(training, len(self.frame), training.prompts.context_length)
         self.learner = Learner(*(make_weights(shape, self.dtype) for _ in range(4)))
         fill_weights(self.learner.weights, project(self.start, self.frame))
-        recipe = training.recipe
-        moves = tuple(name in self.start and name not in recipe.frozen for name in NAMES)
-        clip = self.dtype.type(recipe.clip or 0.0)
-        self.plan = Plan(recipe.batch_size, loss_code(recipe), clip, moves)  # type: ignore[arg-type]
-        self.rule = make_update(recipe, self.dtype)
+        self.rules = make_rules(training.recipe, [name if name in self.start else "" for name in NAMES], self.dtype)
+        self.update = make_update(training.recipe, self.dtype)
         self.prepare(training.prompts)
 
     @property
@@ -155,8 +124,8 @@ class DeepSeed(SeedState):
             int(Stream.TRAIN),
             first,
             last,
-            self.plan,
-            self.rule,
+            self.rules,
+            self.update,
             rates,
             losses,
         )

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from concurrent.futures import ThreadPoolExecutor
-
 import numpy as np
 from numpy.typing import NDArray
 
@@ -12,53 +10,32 @@ from iclab.engines.fused.deep.frame import project, rows, test_frame
 from iclab.engines.fused.deep.learning import fill_weights, make_shape
 from iclab.engines.fused.deep.shape import Shape, Tables, make_memory, make_tables, make_weights
 from iclab.engines.fused.deep.step_kernels import ATTENTION, ERROR, GATES, Rows
-from iclab.engines.registry import FORMS
-from iclab.engines.trained import Advance, Trained
+from iclab.engines.fused.summing import Add, Measuring
+from iclab.engines.trained import Trained
 from iclab.prompts import Prompts, Stream
 from iclab.prompts.prompt_kernels import drawing, make_block
 
-BLOCK = 512
-"""Test prompts that are added up in one piece. Pieces are added in a fixed order, whichever thread did them."""
+CODES = {"error": ERROR, "attention": ATTENTION, "gates": GATES}
 
 
-def sums(
-    trained: Trained,
-    probe: str,
-    prompts: Prompts,
-    count: int,
-    *,
-    at: int,
-    draw: int,
-    advance: Advance = lambda prompts: None,
-    threads: int = 1,
-) -> dict[str, NDArray[np.float64]]:
-    """Measure every seed on test prompts; `iclab.probes` turns the sums into rows."""
-    names = FORMS["deep"].sums[probe]
-    code = {"error": ERROR, "attention": ATTENTION, "gates": GATES}[probe]
+def measuring(trained: Trained, probe: str, prompts: Prompts, at: int, draw: int) -> Measuring:
+    """Prepare a probe on test prompts; attention has a shape of (layers,), gates of (layers, places)."""
     dtype, layers = np.dtype(trained.training.dtype), trained.training.model.options["layers"]
-    width = prompts.context_length if probe == "gates" else 1
     numbers = drawing(prompts, dtype)
 
-    def piece(seed: int, model: tuple[Shape, Tables, Rows], first: int) -> NDArray[np.float64]:
-        total = np.zeros((len(names), layers, width))
-        shape, tables, dictionary = model
-        memory, block = make_memory(shape, dtype), make_block(numbers)
-        which = (seed, int(Stream.TEST), draw, first, min(BLOCK, count - first))
-        step_kernels.measure(numbers, shape, dictionary, code, tables, memory, block, *which, total)
-        return total
+    def seed(row: int) -> Add:
+        shape, tables, dictionary = _prepared(trained, row, at, prompts)
 
-    totals = np.zeros((len(trained.seeds), len(names), layers, width))
-    with ThreadPoolExecutor(threads) as pool:
-        starts = range(0, count, BLOCK)
-        for i, seed in enumerate(trained.seeds):
-            model = _prepared(trained, i, at, prompts)
-            jobs = [pool.submit(piece, seed, model, first) for first in starts]
-            for first, job in zip(starts, jobs, strict=True):
-                totals[i] += job.result()
-                advance(min(BLOCK, count - first))
-    if probe == "error":
-        return {name: totals[:, j, 0, 0] for j, name in enumerate(names)}
-    return {name: totals[:, j] if probe == "gates" else totals[:, j, :, 0] for j, name in enumerate(names)}
+        def add(first: int, count: int, total: NDArray[np.float64]) -> None:
+            space = (make_memory(shape, dtype), make_block(numbers))
+            sums = total.reshape(len(total), layers if total.ndim > 1 else 1, -1)
+            which = (trained.seeds[row], int(Stream.TEST), draw, first, count, sums)
+            step_kernels.measure(numbers, shape, dictionary, CODES[probe], tables, *space, *which)
+
+        return add
+
+    shapes = {"attention": (layers,), "gates": (layers, prompts.context_length)}
+    return Measuring(shapes.get(probe, ()), seed, piece=512)
 
 
 def _prepared(trained: Trained, row: int, at: int, prompts: Prompts) -> tuple[Shape, Tables, Rows]:

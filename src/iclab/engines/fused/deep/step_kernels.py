@@ -8,8 +8,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from iclab.engines.fused.deep.pass_kernels import backward, forward
-from iclab.engines.fused.one_layer.step_kernels import tally
 from iclab.engines.fused.rules import squares_of, update, weigh
+from iclab.engines.fused.sum_kernels import add_attention, add_gate, tally
 from iclab.prompts.compiling import compiled, inner
 from iclab.prompts.prompt_kernels import LANES, draw
 
@@ -24,17 +24,6 @@ class Rows(NamedTuple):
     start: NDArray[np.int64]
     channel: NDArray[np.int64]
     value: NDArray[Any]
-
-
-class Plan(NamedTuple):
-    """What a recipe says about a step, besides the step size and the optimiser."""
-
-    batch: int
-    loss: int
-    clip: Any
-    """The largest norm of a gradient; 0 for none."""
-    moves: tuple[bool, bool, bool, bool, bool]
-    """Which of key, query, gate, value and output move."""
 
 
 @compiled
@@ -155,21 +144,21 @@ def _flat(w):  # type: ignore[no-untyped-def]
 
 
 @inner
-def _move(learner, plan, rule, rate, step):  # type: ignore[no-untyped-def]
+def _move(learner, rules, optimiser, rate, step):  # type: ignore[no-untyped-def]
     """Clip the gradient and change the weights."""
     slopes = _flat(learner.gradient)
     total = rate - rate
     for i in range(5):
-        if plan.moves[i]:
+        if rules.moves[i]:
             total += squares_of(slopes[i])
     norm = np.sqrt(total)
-    if plan.clip > 0 and norm > plan.clip:
+    if rules.clip > 0 and norm > rules.clip:
         for i in range(5):
-            slopes[i][:] *= plan.clip / norm
+            slopes[i][:] *= rules.clip / norm
     weights, average, squares = _flat(learner.weights), _flat(learner.average), _flat(learner.squares)
     for i in range(5):
-        if plan.moves[i]:
-            update(rule, weights[i], slopes[i], average[i], squares[i], rate, step)
+        if rules.moves[i]:
+            update(optimiser, weights[i], slopes[i], average[i], squares[i], rate, step)
 
 
 @inner
@@ -190,13 +179,13 @@ def _flush(shape, tables, waiting, count):  # type: ignore[no-untyped-def]
 
 
 @inner
-def _judge(plan, p, m, many):  # type: ignore[no-untyped-def]
+def _judge(rules, p, m, many):  # type: ignore[no-untyped-def]
     """Fill ``d_output`` for the first ``many`` prompts of a block; return their loss, and how many have a gradient."""
     real = m.output.dtype.type
     loss, active = real(0), 0
     m.d_output[:] = real(0)
     for lane in range(many):
-        more, push = weigh(plan.loss, real(1) - p.target[lane] * m.output[lane])
+        more, push = weigh(rules.loss, real(1) - p.target[lane] * m.output[lane])
         loss += more
         m.d_output[lane] = -push * p.target[lane]
         active += push != real(0)
@@ -215,10 +204,10 @@ def _clear_gradients(tables):  # type: ignore[no-untyped-def]
 
 @compiled
 def train(  # type: ignore[no-untyped-def]
-    drawing, shape, rows, learner, tables, m, waiting, p, seed, stream, first, last, plan, rule, rates, losses
+    drawing, shape, rows, learner, tables, m, waiting, p, seed, stream, first, last, rules, optimiser, rates, losses
 ):
     """Run steps ``first`` … ``last − 1`` of one seed; return the step at which its loss is not finite, or −1."""
-    real, batch = tables.pairs.dtype.type, plan.batch
+    real, batch = tables.pairs.dtype.type, rules.batch
     for step in range(first, last):
         fill_tables(shape, learner.weights, tables)
         _clear_gradients(tables)
@@ -228,7 +217,7 @@ def train(  # type: ignore[no-untyped-def]
             draw(drawing, p, seed, stream, step, start)
             fill_prompts(p, rows, shape.channels, m.prompt)
             forward(shape, tables, m)
-            more, active = _judge(plan, p, m, min(LANES, batch - start))
+            more, active = _judge(rules, p, m, min(LANES, batch - start))
             loss += more
             if active >= FULL:
                 backward(shape, tables, m)
@@ -246,7 +235,7 @@ def train(  # type: ignore[no-untyped-def]
         if count > 0:
             _flush(shape, tables, waiting, count)
         gradients(shape, learner.weights, tables, learner.gradient, real(1) / real(batch))
-        _move(learner, plan, rule, rates[step], step)
+        _move(learner, rules, optimiser, rates[step], step)
     return -1
 
 
@@ -267,38 +256,8 @@ def measure(drawing, shape, rows, probe, tables, m, p, seed, stream, step, first
                 if probe == ATTENTION:
                     add_attention(p, m.score, at, length, lane, sums[:, layer])
                 else:
-                    add_gates(p, m.gate, at, length, lane, sums[:, layer])
-
-
-@inner
-def add_attention(p, score, at, length, lane, sums):  # type: ignore[no-untyped-def]
-    """Add one prompt's attention to examples that share the query's pattern, and to the others."""
-    same, other = 0.0, 0.0
-    for i in range(length):
-        if p.relevant[i * LANES + lane] == p.relevant[length * LANES + lane]:
-            same += score[at + i * LANES]
-        else:
-            other += score[at + i * LANES]
-    sums[0, 0] += 1.0
-    sums[1, 0] += same
-    sums[2, 0] += other
-    sums[3, 0] += same * same
-    sums[4, 0] += other * other
-
-
-@inner
-def add_gates(p, gate, at, length, lane, sums):  # type: ignore[no-untyped-def]
-    """Add one prompt's gates by distance from the query and, for clean examples, by rank among these."""
-    rank = 0
-    for place in range(length):
-        i = length - 1 - place
-        here = np.float64(gate[at + i * LANES])
-        if p.flag[i * LANES + lane]:
-            sums[2, place] += 1.0
-            sums[3, place] += here
-        else:
-            sums[0, place] += 1.0
-            sums[1, place] += here
-            sums[4, rank] += 1.0
-            sums[5, rank] += here
-            rank += 1
+                    rank = 0
+                    for place in range(length):
+                        i = length - 1 - place
+                        gate = np.float64(m.gate[at + i * LANES])
+                        rank = add_gate(p, i * LANES + lane, gate, place, rank, sums[:, layer])

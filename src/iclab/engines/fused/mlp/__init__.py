@@ -1,6 +1,9 @@
 """Softmax attention with an MLP on the fused engine: the Transformer of papers T and S."""
 
-from iclab.engines.fused.mlp.learning import SoftmaxMLPState, check, train, weights
-from iclab.engines.fused.mlp.measuring import sums
+from iclab.engines.fused.mlp.learning import SoftmaxMLPState, parameters
+from iclab.engines.fused.mlp.measuring import measuring
+from iclab.engines.fused.seeds import own_weights as weights
 
-__all__ = ["SoftmaxMLPState", "check", "sums", "train", "weights"]
+State = SoftmaxMLPState
+
+__all__ = ["SoftmaxMLPState", "State", "measuring", "parameters", "weights"]

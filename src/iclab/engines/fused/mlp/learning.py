@@ -3,23 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
 
 import numpy as np
-import torch
 from numpy.typing import NDArray
 
-from iclab.config import InputError
 from iclab.engines.ensemble import initial_modules
 from iclab.engines.fused.frame import Frame
 from iclab.engines.fused.matrix_kernels import fill, padded, product, zeros
 from iclab.engines.fused.mlp import step_kernels
 from iclab.engines.fused.mlp.pass_kernels import make_pass
-from iclab.engines.fused.mlp.step_kernels import Rules, Weights, make_tables
-from iclab.engines.fused.rules import loss_code
-from iclab.engines.fused.seeds import SeedState, train_apart
-from iclab.engines.recipe import Recipe
-from iclab.engines.trained import Advance, Notify, Trained
+from iclab.engines.fused.mlp.step_kernels import Weights, make_tables
+from iclab.engines.fused.rules import make_rules
+from iclab.engines.fused.seeds import SeedState
 from iclab.engines.training import Training
 from iclab.prompts import Basis, Prompts, Stream
 from iclab.prompts.prompt_kernels import drawing, make_block
@@ -27,27 +22,9 @@ from iclab.prompts.prompt_kernels import drawing, make_block
 NAMES = ("key", "query", "value", "hidden")
 
 
-def check(training: Training) -> None:
-    """Refuse a recipe that freezes what the model does not have."""
-    if unknown := sorted(set(training.recipe.frozen) - set(NAMES)):
-        raise InputError(f"recipe.frozen = {unknown[0]}: is no parameter of this model; it has {', '.join(NAMES)}")
-
-
-def train(
-    training: Training,
-    seeds: tuple[int, ...],
-    advance: Advance = lambda prompts: None,
-    notify: Notify = lambda text: None,
-    threads: int = 1,
-) -> Trained:
-    """Train every seed; the result depends neither on the number of threads nor on the other seeds."""
-    check(training)
-    return train_apart(training, seeds, SoftmaxMLPState, advance, notify, threads)
-
-
-def weights(trained: Trained, step: int) -> dict[str, torch.Tensor]:
-    """Return the weights after a step, (seeds, …) by name: snapshots hold the model's own."""
-    return trained.snapshots[step]
+def parameters(training: Training) -> tuple[str, ...]:
+    """Return the names of the weights that can move."""
+    return NAMES
 
 
 class SoftmaxMLPState(SeedState):
@@ -63,7 +40,7 @@ class SoftmaxMLPState(SeedState):
         self.starting = self._coordinates()
         made = [fill(w, dtype) for w in self.starting.values()]
         self.weights = Weights(*made, *(zeros(w.shape, dtype) for w in made + made))
-        self.rules = _rules(training.recipe, dtype)
+        self.rules = make_rules(training.recipe, NAMES, dtype)
         self.prepare(training.prompts)
 
     def _coordinates(self) -> dict[str, NDArray[np.float64]]:
@@ -134,9 +111,3 @@ def _image(key: NDArray[np.float64], inward: NDArray[np.float64]) -> NDArray[np.
     """Return orthonormal columns, (m_a, s), that span what W_K⁽⁰⁾ = W_Q⁽⁰⁾ make of tokens."""
     left, sizes, _ = np.linalg.svd(key @ inward.T, full_matrices=False)
     return left[:, sizes > 1e-12 * max(sizes.max(), 1e-300)]
-
-
-def _rules(recipe: Recipe, dtype: np.dtype[Any]) -> Rules:
-    clip, momentum = recipe.clip or 0.0, recipe.optimizer_options.get("momentum", 0.0)
-    moves = (name not in recipe.frozen for name in NAMES)
-    return Rules(recipe.batch_size, loss_code(recipe), dtype.type(clip), dtype.type(momentum), *moves)

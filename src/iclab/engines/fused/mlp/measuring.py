@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from concurrent.futures import ThreadPoolExecutor
-
 import numpy as np
 from numpy.typing import NDArray
 
@@ -20,49 +18,31 @@ from iclab.engines.fused.mlp.probe_kernels import (
     make_space,
     measure,
 )
-from iclab.engines.fused.one_layer.measuring import BLOCK
-from iclab.engines.registry import FORMS
-from iclab.engines.trained import Advance, Trained
+from iclab.engines.fused.summing import Add, Measuring
+from iclab.engines.trained import Trained
 from iclab.prompts import Prompts, Stream
 from iclab.prompts.prompt_kernels import drawing, make_block
 
 CODES = {"error": ERROR, "attention": ATTENTION, "attended": ATTENDED, "parts": PARTS, "alignment": ALIGNMENT}
 
 
-def sums(
-    trained: Trained,
-    probe: str,
-    prompts: Prompts,
-    count: int,
-    *,
-    at: int,
-    draw: int,
-    advance: Advance = lambda prompts: None,
-    threads: int = 1,
-) -> dict[str, NDArray[np.float64]]:
-    """Measure every seed on test prompts; `iclab.probes` turns the sums into rows."""
-    names, dtype = FORMS["softmax-mlp"].sums[probe], np.dtype(trained.training.dtype)
-    width = 2 if probe == "alignment" else 1  # W_Q and W_K
+def measuring(trained: Trained, probe: str, prompts: Prompts, at: int, draw: int) -> Measuring:
+    """Prepare a probe on test prompts; attention has a shape of (layers,), alignment of (W_Q and W_K,)."""
+    dtype = np.dtype(trained.training.dtype)
     numbers = drawing(prompts, dtype)
 
-    def piece(seed: int, tables: Tables, label: int, first: int) -> NDArray[np.float64]:
-        total, (neurons, rows) = np.zeros((len(names), width)), tables.neurons.shape
-        block, space = make_block(numbers), make_pass(prompts, rows, neurons, dtype)
-        which = (label, seed, int(Stream.TEST), draw, first, min(BLOCK, count - first))
-        measure(numbers, CODES[probe], tables, block, space, make_space(neurons, dtype), *which, total)
-        return total
+    def seed(row: int) -> Add:
+        tables, label = _tables(trained, row, at, prompts, probe)
+        neurons, rows = tables.neurons.shape
 
-    totals = np.zeros((len(trained.seeds), len(names), width))
-    with ThreadPoolExecutor(threads) as pool:
-        starts = range(0, count, BLOCK)
-        for i, seed in enumerate(trained.seeds):
-            made = _tables(trained, i, at, prompts, probe)
-            jobs = [pool.submit(piece, seed, *made, first) for first in starts]
-            for first, job in zip(starts, jobs, strict=True):
-                totals[i] += job.result()
-                advance(min(BLOCK, count - first))
-    shape = {"attention": (-1, 1), "alignment": (-1, 2)}.get(probe, (-1,))  # (seeds, layers) or (seeds, matrices)
-    return {name: totals[:, j].reshape(shape) for j, name in enumerate(names)}
+        def add(first: int, count: int, total: NDArray[np.float64]) -> None:
+            space = (make_block(numbers), make_pass(prompts, rows, neurons, dtype), make_space(neurons, dtype))
+            which = (label, trained.seeds[row], int(Stream.TEST), draw, first, count, total.reshape(len(total), -1))
+            measure(numbers, CODES[probe], tables, *space, *which)
+
+        return add
+
+    return Measuring({"attention": (1,), "alignment": (2,)}.get(probe, ()), seed)
 
 
 def _tables(trained: Trained, row: int, at: int, prompts: Prompts, probe: str) -> tuple[Tables, int]:

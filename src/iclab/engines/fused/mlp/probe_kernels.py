@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from iclab.engines.fused.matrix_kernels import multiply, zeros
 from iclab.engines.fused.mlp.pass_kernels import attend, draw_block, fire, used
-from iclab.engines.fused.one_layer.step_kernels import tally
+from iclab.engines.fused.sum_kernels import add_attention, tally
 from iclab.prompts.compiling import compiled
 from iclab.prompts.prompt_kernels import LANES
 
@@ -57,7 +57,8 @@ def measure(drawing, probe, t, p, a, space, label, seed, stream, step, first, co
             for lane in range(many):
                 tally(sums, np.float64(p.target[lane]) * np.float64(a.output[lane]))
         elif probe == ATTENTION:
-            _weigh(p, a, length, many, sums)
+            for lane in range(many):
+                add_attention(p, a.attention, lane, length, lane, sums)
         elif probe == ATTENDED:
             for lane in range(many):
                 vote = 0.0
@@ -67,24 +68,6 @@ def measure(drawing, probe, t, p, a, space, label, seed, stream, step, first, co
                 tally(sums, np.float64(p.target[lane]) * vote)
         else:
             _split(p, a, label, t, space, many, sums)
-
-
-@compiled
-def _weigh(p, a, length, many, sums):  # type: ignore[no-untyped-def]
-    """Add the attention on examples that share the query's pattern, and on the others."""
-    for lane in range(many):
-        same, other = 0.0, 0.0
-        for i in range(length):
-            e = i * LANES + lane
-            if p.relevant[e] == p.relevant[length * LANES + lane]:
-                same += a.attention[e]
-            else:
-                other += a.attention[e]
-        sums[0, 0] += 1.0
-        sums[1, 0] += same
-        sums[2, 0] += other
-        sums[3, 0] += same * same
-        sums[4, 0] += other * other
 
 
 @compiled

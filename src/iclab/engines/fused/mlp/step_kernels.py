@@ -92,21 +92,6 @@ def gradients(w, t):  # type: ignore[no-untyped-def]
     multiply(w.hidden_step, t.seen, t.values_turned, False, False)
 
 
-class Rules(NamedTuple):
-    """What a recipe says about a step, besides the step size."""
-
-    batch: int
-    loss: int
-    """A code of `iclab.engines.fused.rules`."""
-    clip: Any
-    """The largest norm of a gradient; 0 for none."""
-    momentum: Any
-    key_moves: bool
-    query_moves: bool
-    value_moves: bool
-    hidden_moves: bool
-
-
 @compiled
 def _squares(values, counts, sums):  # type: ignore[no-untyped-def]
     """Return the sum of squares if it ``counts``, added in `WIDE` columns first; ``sums`` (WIDE,) is scratch."""
@@ -136,21 +121,21 @@ def _moves(w, rules, rate, fresh, sums):  # type: ignore[no-untyped-def]
     """Take a step of SGD."""
     scale = w.key.dtype.type(1) / w.key.dtype.type(rules.batch)
     if rules.clip > 0:
-        norm = _squares(w.key_step, rules.key_moves, sums)
-        norm += _squares(w.query_step, rules.query_moves, sums)
-        norm += _squares(w.value_step, rules.value_moves, sums)
-        norm += _squares(w.hidden_step, rules.hidden_moves, sums)
+        norm = _squares(w.key_step, rules.moves[0], sums)
+        norm += _squares(w.query_step, rules.moves[1], sums)
+        norm += _squares(w.value_step, rules.moves[2], sums)
+        norm += _squares(w.hidden_step, rules.moves[3], sums)
         norm = np.sqrt(norm) * scale
         if norm > rules.clip:
             scale *= rules.clip / norm
     momentum = rules.momentum
-    if rules.key_moves:
+    if rules.moves[0]:
         _move(w.key, w.key_step, w.key_momentum, rate, scale, momentum, fresh)
-    if rules.query_moves:
+    if rules.moves[1]:
         _move(w.query, w.query_step, w.query_momentum, rate, scale, momentum, fresh)
-    if rules.value_moves:
+    if rules.moves[2]:
         _move(w.value, w.value_step, w.value_momentum, rate, scale, momentum, fresh)
-    if rules.hidden_moves:
+    if rules.moves[3]:
         _move(w.hidden, w.hidden_step, w.hidden_momentum, rate, scale, momentum, fresh)
 
 

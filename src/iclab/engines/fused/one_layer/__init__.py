@@ -1,6 +1,8 @@
 """One-layer models on the fused engine: Mamba and linear attention."""
 
-from iclab.engines.fused.one_layer.learning import OneLayer, check, gate_kind, train, weights
-from iclab.engines.fused.one_layer.measuring import sums
+from iclab.engines.fused.one_layer.learning import OneLayer, gate_kind, parameters, weights
+from iclab.engines.fused.one_layer.measuring import measuring
 
-__all__ = ["OneLayer", "check", "gate_kind", "sums", "train", "weights"]
+State = OneLayer
+
+__all__ = ["OneLayer", "State", "gate_kind", "measuring", "parameters", "weights"]

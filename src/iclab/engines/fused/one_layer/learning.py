@@ -3,28 +3,24 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from iclab.config import InputError
 from iclab.engines.fused.frame import Frame
 from iclab.engines.fused.matrix_kernels import fill, zeros
 from iclab.engines.fused.one_layer import step_kernels
 from iclab.engines.fused.one_layer.step_kernels import (
     PRODUCT,
     UNGATED,
-    Rules,
     Weights,
     make_scratch,
     make_tables,
 )
-from iclab.engines.fused.rules import loss_code
-from iclab.engines.fused.seeds import SeedState, train_apart
-from iclab.engines.recipe import Recipe
-from iclab.engines.trained import Advance, Notify, Trained
+from iclab.engines.fused.rules import make_rules
+from iclab.engines.fused.seeds import SeedState
+from iclab.engines.trained import Trained
 from iclab.engines.training import Training
 from iclab.models.gates import initial_gate
 from iclab.prompts import Basis, Prompts, Stream
@@ -41,23 +37,9 @@ def gate_scale(training: Training) -> float:
     return float(training.model.options.get("gate_scale", 1.0))
 
 
-def check(training: Training) -> None:
-    """Refuse a recipe that freezes what the model does not have."""
-    names = ("key", "query") if gate_kind(training) == UNGATED else ("key", "query", "gate")
-    if unknown := sorted(set(training.recipe.frozen) - set(names)):
-        raise InputError(f"recipe.frozen = {unknown[0]}: is no parameter of this model; it has {', '.join(names)}")
-
-
-def train(
-    training: Training,
-    seeds: tuple[int, ...],
-    advance: Advance = lambda prompts: None,
-    notify: Notify = lambda text: None,
-    threads: int = 1,
-) -> Trained:
-    """Train every seed; the result depends neither on the number of threads nor on the other seeds."""
-    check(training)
-    return train_apart(training, seeds, OneLayer, advance, notify, threads)
+def parameters(training: Training) -> tuple[str, ...]:
+    """Return the names of the weights that can move."""
+    return ("key", "query") if gate_kind(training) == UNGATED else ("key", "query", "gate")
 
 
 class OneLayer(SeedState):
@@ -78,7 +60,7 @@ class OneLayer(SeedState):
         key, query = fill(scale * np.eye(r, r + 1), dtype), fill(scale * np.eye(r), dtype)
         shapes = (key.shape, query.shape, gate.shape)
         self.weights = Weights(key, query, gate.astype(dtype), *(zeros(shape, dtype) for shape in shapes + shapes))
-        self.rules = _rules(training.recipe, dtype)
+        self.rules = make_rules(training.recipe, ("key", "query", "gate"), dtype)
         self.prepare(training.prompts)
 
     @property
@@ -124,12 +106,6 @@ class OneLayer(SeedState):
         self.diagonal = rows == self.frame.rank and not off.any()
         self.tables = make_tables(rows, self.frame.rank, dtype)
         self.scratch = make_scratch(prompts.context_length, rows, dtype)
-
-
-def _rules(recipe: Recipe, dtype: np.dtype[Any]) -> Rules:
-    clip, momentum = recipe.clip or 0.0, recipe.optimizer_options.get("momentum", 0.0)
-    moves = (name not in recipe.frozen for name in ("key", "query", "gate"))
-    return Rules(recipe.batch_size, loss_code(recipe), dtype.type(clip), dtype.type(momentum), *moves)
 
 
 def weights(trained: Trained, step: int) -> dict[str, torch.Tensor]:

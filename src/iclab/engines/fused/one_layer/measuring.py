@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from concurrent.futures import ThreadPoolExecutor
-
 import numpy as np
 from numpy.typing import NDArray
 
@@ -12,58 +10,36 @@ from iclab.engines.fused.one_layer import step_kernels, worst_kernels
 from iclab.engines.fused.one_layer.learning import gate_kind, gate_scale
 from iclab.engines.fused.one_layer.step_kernels import ATTENTION, ERROR, GATES, make_scratch
 from iclab.engines.fused.one_layer.worst_kernels import make_choices
-from iclab.engines.registry import FORMS
-from iclab.engines.trained import Advance, Trained
+from iclab.engines.fused.summing import Add, Measuring
+from iclab.engines.trained import Trained
 from iclab.models.gates import initial_gate
 from iclab.prompts import Prompts, Stream
 from iclab.prompts.prompt_kernels import drawing, make_block
 
-BLOCK = 4096
-"""Test prompts that are added up in one piece. Pieces are added in a fixed order, whichever thread did them."""
+CODES = {"error": ERROR, "attention": ATTENTION, "gates": GATES}
+"""What `step_kernels` adds up; the other probes are those of `worst_kernels`."""
 
 
-def sums(
-    trained: Trained,
-    probe: str,
-    prompts: Prompts,
-    count: int,
-    *,
-    at: int,
-    draw: int,
-    advance: Advance = lambda prompts: None,
-    threads: int = 1,
-) -> dict[str, NDArray[np.float64]]:
-    """Measure every seed on test prompts; `iclab.probes` turns the sums into rows."""
-    names = FORMS["one-layer"].sums[probe]
-    width = prompts.context_length if probe == "gates" else 1
-    code = {"error": ERROR, "attention": ATTENTION, "gates": GATES}.get(probe)
-    kind = gate_kind(trained.training)
-    dtype = np.dtype(trained.training.dtype)
+def measuring(trained: Trained, probe: str, prompts: Prompts, at: int, draw: int) -> Measuring:
+    """Prepare a probe on test prompts; attention has a shape of (layers,), gates of (layers, places)."""
+    kind, dtype, length = gate_kind(trained.training), np.dtype(trained.training.dtype), prompts.context_length
     numbers = drawing(prompts, dtype)
-    tables = [_tables(trained, i, at, prompts) for i in range(len(trained.seeds))]
-    rows = len(tables[0][0])
 
-    def piece(seed: int, table: tuple[NDArray[np.floating], NDArray[np.floating]], first: int) -> NDArray[np.float64]:
-        total = np.zeros((len(names), width))
-        space = (make_block(numbers), make_scratch(prompts.context_length, rows, dtype))
-        which = (seed, int(Stream.TEST), draw, first, min(BLOCK, count - first))
-        if code is None:
-            choices = make_choices(prompts.context_length, dtype)
-            worst_kernels.measure(numbers, kind, probe == "worst-placement", *space, choices, *table, *which, total)
-        else:
-            step_kernels.measure(numbers, kind, code, *space, *table, *which, total)
-        return total
+    def seed(row: int) -> Add:
+        tables = _tables(trained, row, at, prompts)
 
-    totals = np.zeros((len(trained.seeds), len(names), width))
-    with ThreadPoolExecutor(threads) as pool:
-        starts = range(0, count, BLOCK)
-        for i, seed in enumerate(trained.seeds):
-            jobs = [pool.submit(piece, seed, tables[i], first) for first in starts]
-            for first, job in zip(starts, jobs, strict=True):
-                totals[i] += job.result()
-                advance(min(BLOCK, count - first))
-    shape = {"attention": (-1, 1), "gates": (-1, 1, width)}.get(probe, (-1,))  # (seeds, layers, places)
-    return {name: totals[:, j].reshape(shape) for j, name in enumerate(names)}
+        def add(first: int, count: int, total: NDArray[np.float64]) -> None:
+            space = (make_block(numbers), make_scratch(length, len(tables[0]), dtype))
+            which = (trained.seeds[row], int(Stream.TEST), draw, first, count, total.reshape(len(total), -1))
+            if probe in CODES:
+                step_kernels.measure(numbers, kind, CODES[probe], *space, *tables, *which)
+            else:
+                choices = make_choices(length, dtype)
+                worst_kernels.measure(numbers, kind, probe == "worst-placement", *space, choices, *tables, *which)
+
+        return add
+
+    return Measuring({"attention": (1,), "gates": (1, length)}.get(probe, ()), seed)
 
 
 def _tables(trained: Trained, row: int, at: int, prompts: Prompts) -> tuple[NDArray[np.floating], NDArray[np.floating]]:

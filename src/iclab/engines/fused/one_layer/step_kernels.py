@@ -12,7 +12,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from iclab.engines.fused.matrix_kernels import multiply, padded, turn, zeros
-from iclab.engines.fused.rules import HINGE, LOGISTIC, SQUARED
+from iclab.engines.fused.rules import HINGE, LOGISTIC, SQUARED, squares_of
+from iclab.engines.fused.sum_kernels import add_attention, add_gate, tally
 from iclab.prompts.compiling import compiled, inlined
 from iclab.prompts.exponential import exponential
 from iclab.prompts.prompt_kernels import LANES, draw
@@ -238,31 +239,9 @@ def _move(weight, step, memory, rate, scale, momentum, fresh):  # type: ignore[n
 
 
 @compiled
-def _squares(values):  # type: ignore[no-untyped-def]
-    total = values.dtype.type(0)
-    for i in range(values.size):
-        total += values[i] * values[i]
-    return total
-
-
-@compiled
 def _clear(values):  # type: ignore[no-untyped-def]
     for i in range(values.size):
         values[i] = values.dtype.type(0)
-
-
-class Rules(NamedTuple):
-    """What a recipe says about a step, besides the step size."""
-
-    batch: int
-    loss: int
-    """A code of `iclab.engines.fused.rules`."""
-    clip: Any
-    """The largest norm of a gradient; 0 for none."""
-    momentum: Any
-    key_moves: bool
-    query_moves: bool
-    gate_moves: bool
 
 
 @compiled
@@ -301,15 +280,15 @@ def train(drawing, kind, w, t, p, s, frame, diagonal, seed, stream, first, last,
         if not moved:
             continue
         gradients(w, t, frame, diagonal)
-        if not rules.key_moves:
+        if not rules.moves[0]:
             _clear(w.key_step.ravel())
-        if not rules.query_moves:
+        if not rules.moves[1]:
             _clear(w.query_step.ravel())
-        if not rules.gate_moves:
+        if not rules.moves[2]:
             _clear(w.gate_step)
         scale, rate, fresh = real(1) / real(batch), rates[step], step == 0
         if clip > 0:
-            norm = _squares(w.key_step.ravel()) + _squares(w.query_step.ravel()) + _squares(w.gate_step)
+            norm = squares_of(w.key_step.ravel()) + squares_of(w.query_step.ravel()) + squares_of(w.gate_step)
             norm = np.sqrt(norm) * scale
             if norm > clip:
                 scale *= clip / norm
@@ -318,19 +297,6 @@ def train(drawing, kind, w, t, p, s, frame, diagonal, seed, stream, first, last,
         if kind != UNGATED:
             _move(w.gate, w.gate_step, w.gate_momentum, rate, scale, momentum, fresh)
     return -1
-
-
-@compiled
-def tally(sums, margin):  # type: ignore[no-untyped-def]
-    """Add one prompt's z·F to the sums of the probe ``error``."""
-    sums[0, 0] += 1.0
-    sums[1, 0] += margin > 0
-    sums[2, 0] += margin < 0
-    sums[3, 0] += margin == 0
-    sums[4, 0] += np.isnan(margin)
-    hinge = 0.0 if margin >= 1.0 else 1.0 - margin
-    sums[5, 0] += hinge
-    sums[6, 0] += hinge * hinge
 
 
 @compiled
@@ -344,18 +310,7 @@ def measure(drawing, kind, probe, p, s, products, logits, seed, stream, step, fi
             if probe == ERROR:
                 tally(sums, np.float64(p.target[lane]) * np.float64(s.output[lane]))
             elif probe == ATTENTION:
-                same, other = 0.0, 0.0
-                for i in range(length):
-                    e = i * LANES + lane
-                    if p.relevant[e] == p.relevant[length * LANES + lane]:
-                        same += s.score[e]
-                    else:
-                        other += s.score[e]
-                sums[0, 0] += 1.0
-                sums[1, 0] += same
-                sums[2, 0] += other
-                sums[3, 0] += same * same
-                sums[4, 0] += other * other
+                add_attention(p, s.score, lane, length, lane, sums)
             else:
                 suffix = 1.0 if kind == UNGATED else np.float64(s.decay[length * LANES + lane])
                 rank = 0
@@ -365,12 +320,4 @@ def measure(drawing, kind, probe, p, s, products, logits, seed, stream, step, fi
                     if kind != UNGATED:
                         gate *= s.inflow[e]
                         suffix *= s.decay[e]
-                    if p.flag[e]:
-                        sums[2, place] += 1.0
-                        sums[3, place] += gate
-                    else:
-                        sums[0, place] += 1.0
-                        sums[1, place] += gate
-                        sums[4, rank] += 1.0
-                        sums[5, rank] += gate
-                        rank += 1
+                    rank = add_gate(p, e, gate, place, rank, sums)

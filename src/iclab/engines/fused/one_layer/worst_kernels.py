@@ -12,7 +12,8 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from iclab.engines.fused.one_layer.step_kernels import UNGATED, forward, tally
+from iclab.engines.fused.one_layer.step_kernels import UNGATED, forward
+from iclab.engines.fused.sum_kernels import tally
 from iclab.prompts.compiling import compiled
 from iclab.prompts.prompt_kernels import LANES, draw
 

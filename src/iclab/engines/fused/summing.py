@@ -1,0 +1,48 @@
+"""What all fused forms share in measurements: test prompts are added up in pieces, in threads, in a fixed order."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from iclab.engines.trained import Advance
+
+Add = Callable[[int, int, NDArray[np.float64]], None]
+"""Adds ``count`` prompts from ``first`` on to sums (names, …); called in threads."""
+
+
+class Measuring(NamedTuple):
+    """A probe on test prompts, ready to run."""
+
+    shape: tuple[int, ...]
+    """The shape of each sum of a seed, such as (layers,)."""
+    seed: Callable[[int], Add]
+    """Prepares a seed, by its row, and returns what adds its prompts up."""
+    piece: int = 4096
+    """Prompts that are added up in one piece. Pieces are added in their order, whichever thread did them."""
+
+
+def sum_pieces(
+    seeds: Sequence[int], names: Sequence[str], measuring: Measuring, count: int, advance: Advance, threads: int
+) -> dict[str, NDArray[np.float64]]:
+    """Return the sums over ``count`` prompts per seed by name, (seeds, …)."""
+
+    def run(add: Add, first: int) -> NDArray[np.float64]:
+        total = np.zeros((len(names), *measuring.shape))
+        add(first, min(measuring.piece, count - first), total)
+        return total
+
+    totals = np.zeros((len(seeds), len(names), *measuring.shape))
+    starts = range(0, count, measuring.piece)
+    with ThreadPoolExecutor(threads) as pool:
+        for row in range(len(seeds)):
+            add = measuring.seed(row)
+            jobs = [pool.submit(run, add, first) for first in starts]
+            for first, job in zip(starts, jobs, strict=True):
+                totals[row] += job.result()
+                advance(min(measuring.piece, count - first))
+    return {name: totals[:, j] for j, name in enumerate(names)}
