@@ -8,8 +8,9 @@ from iclab.config import InputError
 from iclab.engines import Recipe, Switch, Training, answers, check, faster_obstacle, train, weights
 from iclab.engines.fused import lanes
 from iclab.engines.fused.deep import step_kernels
+from iclab.engines.fused.deep.answer_kernels import make_plan
 from iclab.engines.fused.deep.frame import stays_in_span
-from iclab.engines.fused.deep.learning import DeepSeed
+from iclab.engines.fused.deep.learning import DeepSeed, make_shape
 from iclab.probes import measure
 from iclab.prompts import Mixture, Outliers, Patterns, Prompts, Stream
 from iclab.prompts.prompt_kernels import draw
@@ -185,6 +186,21 @@ def test_measurements_are_those_of_the_reference(model, options, probe):
             assert mine.keys() == expected.keys()
             for key, value in expected.items():
                 assert mine[key] == pytest.approx(value, abs=1e-9), (name, key)
+
+
+@pytest.mark.parametrize(("layers", "planned"), [(1, False), (2, True), (3, True), (4, True), (5, False)])
+@pytest.mark.slow
+def test_linear_attention_answers_without_the_tokens_of_layers_in_between(layers, planned):
+    """Products with sums of the first tokens are as good as the forward pass, in training and in measurements."""
+    patterns, prompts = SMALL | {"relevant_norm": 0.8, "irrelevant_norm": 0.5}, {"context_length": 14}
+    clean, recipe = {"outliers": Outliers()}, {"steps": 30, "step_size": 0.02}
+    ours, theirs = pair("deep-linear", {"layers": layers, "norm": "none"}, prompts | clean, recipe, patterns)
+    assert (len(make_plan(make_shape(ours.training, 9, 14))) > 0) == planned
+    assert_same(ours, theirs)
+    assert not ours.diverged.any()
+    test = Prompts(patterns=Patterns(**patterns), **prompts, outliers=Outliers(fraction=0.5, patterns=OUTSIDE))
+    for mine, expected in zip(*(measure(t, "error", test, 70) for t in (ours, theirs)), strict=True):
+        assert mine == {key: pytest.approx(value, rel=1e-9, abs=1e-9) for key, value in expected.items()}
 
 
 @pytest.mark.slow

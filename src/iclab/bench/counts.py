@@ -8,6 +8,7 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from iclab.engines import Training
+from iclab.engines.fused.deep.answer_kernels import PRODUCTS, SEE, make_plan
 from iclab.engines.fused.deep.learning import DeepSeed
 from iclab.engines.fused.deep.shape import ALL, CONTEXT, GATED, SOFTMAX, Shape
 from iclab.engines.fused.one_layer import OneLayer
@@ -54,7 +55,17 @@ def deep(training: Training) -> Counts:
 
 
 def deep_counts(shape: Shape) -> Counts:
-    """Count products of matrices.
+    """Count for an answer as the engine finds it; prompts inside the hinge take the whole forward pass besides."""
+    whole, plan = pass_counts(shape), make_plan(shape)
+    if not len(plan):
+        return whole
+    c, see = shape.channels, 2 * shape.tokens * shape.channels
+    answer = sum(see if operation == SEE else c * c for operation in plan[:, 0] if operation in PRODUCTS)
+    return whole._replace(forward=answer, backward=whole.forward + whole.backward)
+
+
+def pass_counts(shape: Shape) -> Counts:
+    """Count products of matrices in the forward and the backward pass.
 
     Passes over numbers one by one are left out: norms, gates, the softmax. Together they are a tenth of the work.
     """

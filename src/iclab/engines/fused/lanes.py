@@ -205,6 +205,21 @@ def combine(out, o, left, a, right, b, rows, columns, terms, add):  # type: igno
                 _store4(out, at, across, p0, p1, p2, p3)
                 _store4(out, at + down, across, q0, q1, q2, q3)
                 continue
+            if j + 4 <= columns:
+                p0, p1, p2, p3 = zero, zero, zero, zero
+                if add:
+                    p0, p1, p2, p3 = _load4(out, at, across)
+                for _ in range(terms):
+                    p = load(left, x)
+                    r0, r1, r2, r3 = _load4(right, y, right_across)
+                    p0 += p * r0
+                    p1 += p * r1
+                    p2 += p * r2
+                    p3 += p * r3
+                    x += left_next
+                    y += right_next
+                _store4(out, at, across, p0, p1, p2, p3)
+                continue
             for row in range(2 if two else 1):
                 for column in range(min(4, columns - j)):
                     place = at + row * down + column * across
@@ -249,6 +264,18 @@ def multiply(out, at, matrix, m, columns, vectors, v, rows, count, add):  # type
                     q3 += q * r
                 _store4(out, o, LANES, p0, p1, p2, p3)
                 _store4(out, o + count * LANES, LANES, q0, q1, q2, q3)
+                continue
+            if j + 4 <= count:
+                p0, p1, p2, p3 = zero, zero, zero, zero
+                if add:
+                    p0, p1, p2, p3 = _load4(out, o, LANES)
+                for k in range(columns):
+                    p = load(vectors, x + k * LANES)
+                    p0 += p * spread(matrix[y + k])
+                    p1 += p * spread(matrix[y + columns + k])
+                    p2 += p * spread(matrix[y + 2 * columns + k])
+                    p3 += p * spread(matrix[y + 3 * columns + k])
+                _store4(out, o, LANES, p0, p1, p2, p3)
                 continue
             for row in range(2 if two else 1):
                 for column in range(min(4, count - j)):

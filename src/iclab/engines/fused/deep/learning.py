@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 
 from iclab.engines.ensemble import initial_modules
 from iclab.engines.fused.deep import step_kernels
+from iclab.engines.fused.deep.answer_kernels import make_plan
 from iclab.engines.fused.deep.frame import NAMES, lift, project, rows, training_frame
 from iclab.engines.fused.deep.shape import (
     ALL,
@@ -28,7 +29,7 @@ from iclab.engines.fused.deep.shape import (
 from iclab.engines.fused.rules import make_rules, make_update
 from iclab.engines.fused.seeds import SeedState
 from iclab.engines.training import Training
-from iclab.prompts import Basis, Prompts, Stream
+from iclab.prompts import Basis, Prompts
 from iclab.prompts.prompt_kernels import drawing, make_block
 
 KINDS = {"deep-linear": LINEAR, "deep-softmax": SOFTMAX, "deep-mamba": GATED}
@@ -103,6 +104,7 @@ class DeepSeed(SeedState):
         """Allocate tables and working memory for a distribution."""
         self.prompts = prompts
         self.shape = make_shape(self.training, len(self.frame), prompts.context_length)
+        self.plan = make_plan(self.shape)
         self.drawing = drawing(prompts, self.dtype)
         self.rows = rows(prompts.dictionary(self.basis), self.frame, self.dtype)
         self.tables = make_tables(self.shape, self.dtype)
@@ -115,13 +117,13 @@ class DeepSeed(SeedState):
             self.drawing,
             self.shape,
             self.rows,
+            self.plan,
             self.learner,
             self.tables,
             self.present,
             self.waiting,
             self.block,
             self.seed,
-            int(Stream.TRAIN),
             first,
             last,
             self.rules,

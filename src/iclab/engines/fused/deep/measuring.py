@@ -6,13 +6,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from iclab.engines.fused.deep import step_kernels
+from iclab.engines.fused.deep.answer_kernels import make_plan
 from iclab.engines.fused.deep.frame import project, rows, test_frame
 from iclab.engines.fused.deep.learning import fill_weights, make_shape
 from iclab.engines.fused.deep.shape import Shape, Tables, make_memory, make_tables, make_weights
 from iclab.engines.fused.deep.step_kernels import ATTENTION, ERROR, GATES, Rows
 from iclab.engines.fused.summing import Add, Measuring
 from iclab.engines.trained import Trained
-from iclab.prompts import Prompts, Stream
+from iclab.prompts import Prompts
 from iclab.prompts.prompt_kernels import drawing, make_block
 
 CODES = {"error": ERROR, "attention": ATTENTION, "gates": GATES}
@@ -29,8 +30,8 @@ def measuring(trained: Trained, probe: str, prompts: Prompts, at: int, draw: int
         def add(first: int, count: int, total: NDArray[np.float64]) -> None:
             space = (make_memory(shape, dtype), make_block(numbers))
             sums = total.reshape(len(total), layers if total.ndim > 1 else 1, -1)
-            which = (trained.seeds[row], int(Stream.TEST), draw, first, count, sums)
-            step_kernels.measure(numbers, shape, dictionary, CODES[probe], tables, *space, *which)
+            which = (trained.seeds[row], draw, first, count, sums)
+            step_kernels.measure(numbers, shape, dictionary, make_plan(shape), CODES[probe], tables, *space, *which)
 
         return add
 

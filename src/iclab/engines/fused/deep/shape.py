@@ -130,7 +130,8 @@ class Memory(NamedTuple):
     d_logit: NDArray[Any]  # (tokens, gates)
     own: NDArray[Any]  # (tokens, gates) scratch
     earlier: NDArray[Any]  # (tokens, gates) scratch
-    spare: NDArray[Any]  # (gates,) scratch
+    spare: NDArray[Any]  # (gates,) or (tokens,) scratch
+    stack: NDArray[Any]  # (layers + 1, channels) scratch of `answer_kernels`
 
 
 def make_memory(shape: Shape, dtype: Any) -> Memory:
@@ -141,5 +142,6 @@ def make_memory(shape: Shape, dtype: Any) -> Memory:
     carried = t * shape.parts * by_channel
     kept = (tc, tc, layers * tc, layers * t, heads * tc, heads * t * t, heads * mixed, heads * carried)
     gates = (heads * t * g, heads * t * g, layers * t, layers * t)
-    back = (1, 1, tc, tc, tc, tc, t * g * by_channel, t * t, t * g, t * g, t * g, g)
-    return Memory(*(np.zeros(size * LANES, dtype=dtype) for size in (*kept, *gates, *back)))
+    back = (1, 1, tc, tc, tc, tc, t * g * by_channel, t * t, t * g, t * g, t * g)
+    scratch = (max(g, t), (layers + 1) * shape.channels)
+    return Memory(*(np.zeros(size * LANES, dtype=dtype) for size in (*kept, *gates, *back, *scratch)))

@@ -7,13 +7,16 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from iclab.engines.fused.deep.answer_kernels import answer
 from iclab.engines.fused.deep.pass_kernels import backward, forward
 from iclab.engines.fused.rules import squares_of, update, weigh
 from iclab.engines.fused.sum_kernels import add_attention, add_gate, tally
-from iclab.prompts.compiling import compiled, inner
+from iclab.prompts import Stream
+from iclab.prompts.compiling import compiled, inlined, inner, reordered
 from iclab.prompts.prompt_kernels import LANES, draw
 
 ERROR, ATTENTION, GATES = 0, 1, 2
+TRAIN, TEST = int(Stream.TRAIN), int(Stream.TEST)
 FULL = 12
 """With at least this many active prompts in a block, the backward pass takes the block as it is."""
 
@@ -26,22 +29,26 @@ class Rows(NamedTuple):
     value: NDArray[Any]
 
 
+@inlined
+def _fill_token(p, e, rows, channels, out, at):  # type: ignore[no-untyped-def]
+    """Add the coordinates of a drawn token: rows of the dictionary, and the label last."""
+    for n in range(rows.start[p.relevant[e]], rows.start[p.relevant[e] + 1]):
+        out[at + rows.channel[n] * LANES] += p.signal[e] * rows.value[n]
+    for n in range(rows.start[p.irrelevant[e]], rows.start[p.irrelevant[e] + 1]):
+        out[at + rows.channel[n] * LANES] += p.kappa[e] * rows.value[n]
+    if p.strength[e] != 0:
+        for n in range(rows.start[p.outlier[e]], rows.start[p.outlier[e] + 1]):
+            out[at + rows.channel[n] * LANES] += p.strength[e] * rows.value[n]
+    out[at + (channels - 1) * LANES] = p.label[e]
+
+
 @compiled
 def fill_prompts(p, rows, channels, out):  # type: ignore[no-untyped-def]
-    """Write drawn prompts as coordinates of their tokens: the rows of the dictionary, and the label last."""
-    real = out.dtype.type
-    out[:] = real(0)
+    """Write all drawn prompts."""
+    out[:] = out.dtype.type(0)
     for i in range(p.label.size // LANES):
         for lane in range(LANES):
-            e, at = i * LANES + lane, i * channels * LANES + lane
-            for n in range(rows.start[p.relevant[e]], rows.start[p.relevant[e] + 1]):
-                out[at + rows.channel[n] * LANES] += p.signal[e] * rows.value[n]
-            for n in range(rows.start[p.irrelevant[e]], rows.start[p.irrelevant[e] + 1]):
-                out[at + rows.channel[n] * LANES] += p.kappa[e] * rows.value[n]
-            if p.strength[e] != real(0):
-                for n in range(rows.start[p.outlier[e]], rows.start[p.outlier[e] + 1]):
-                    out[at + rows.channel[n] * LANES] += p.strength[e] * rows.value[n]
-            out[at + (channels - 1) * LANES] = p.label[e]
+            _fill_token(p, i * LANES + lane, rows, channels, out, i * channels * LANES + lane)
 
 
 @inner
@@ -49,12 +56,13 @@ def _multiply_turned(out, turned, o, left, right):  # type: ignore[no-untyped-de
     """Write leftᵀ right, (a, b), and its transpose into flat arrays from place ``o`` on."""
     rows, columns = left.shape[1], right.shape[1]
     for a in range(rows):
+        row = out[o + a * columns : o + (a + 1) * columns]
+        row[:] = out.dtype.type(0)
+        for k in range(left.shape[0]):
+            for b in range(columns):
+                row[b] += left[k, a] * right[k, b]
         for b in range(columns):
-            total = out.dtype.type(0)
-            for k in range(left.shape[0]):
-                total += left[k, a] * right[k, b]
-            out[o + a * columns + b] = total
-            turned[o + b * rows + a] = total
+            turned[o + b * rows + a] = row[b]
 
 
 @compiled
@@ -86,7 +94,7 @@ def _copy_turned(out, turned, o, matrix):  # type: ignore[no-untyped-def]
             turned[o + b * rows + a] = matrix[a, b]
 
 
-@inner
+@reordered
 def _add_lanes(lanes):  # type: ignore[no-untyped-def]
     """Add up the lanes of each number, into the first numbers of the same array."""
     for e in range(lanes.size // LANES):
@@ -94,6 +102,15 @@ def _add_lanes(lanes):  # type: ignore[no-untyped-def]
         for lane in range(LANES):
             total += lanes[e * LANES + lane]
         lanes[e] = total
+
+
+@inner
+def _weigh_rows(out, weights, matrix, scale):  # type: ignore[no-untyped-def]
+    """Write scale · Σ_a weight_a · row a of a square matrix."""
+    out[:] = scale - scale
+    for a in range(out.size):
+        for b in range(out.size):
+            out[b] += scale * weights[a] * matrix[a * out.size + b]
 
 
 @inner
@@ -109,14 +126,13 @@ def gradients(shape, w, tables, g, scale):  # type: ignore[no-untyped-def]
         for head in range(shape.heads):
             at = (layer * shape.heads + head) * c * c
             key, query = w.key[layer, head], w.query[layer, head]
-            for k in range(shape.rows):
+            d_pairs, turned = tables.d_pairs[at : at + c * c], tables.pairs_turned[at : at + c * c]
+            for a in range(c):
                 for b in range(c):
-                    d_key, d_query = zero, zero
-                    for a in range(c):
-                        d_key += query[k, a] * tables.d_pairs[at + b * c + a]
-                        d_query += key[k, a] * tables.d_pairs[at + a * c + b]
-                    g.key[layer, head, k, b] = scale * d_key
-                    g.query[layer, head, k, b] = scale * d_query
+                    turned[b * c + a] = d_pairs[a * c + b]  # what it holds is made anew before the next step
+            for k in range(shape.rows):
+                _weigh_rows(g.key[layer, head, k], query[k], turned, scale)
+                _weigh_rows(g.query[layer, head, k], key[k], d_pairs, scale)
             value, output = w.value[layer, head], w.output[layer, head]
             for k in range(0 if shape.gates > 1 else shape.parts):
                 for b in range(c):
@@ -162,10 +178,12 @@ def _move(learner, rules, optimiser, rate, step):  # type: ignore[no-untyped-def
 
 
 @inner
-def _gather(shape, m, waiting, lane, count):  # type: ignore[no-untyped-def]
-    """Copy the prompt of one lane, with the weight of its loss, into place ``count`` of the waiting block."""
+def _gather(shape, p, rows, m, waiting, lane, count):  # type: ignore[no-untyped-def]
+    """Write the prompt of one lane, with the weight of its loss, into place ``count`` of the waiting block."""
     for e in range(shape.tokens * shape.channels):
-        waiting.prompt[e * LANES + count] = m.prompt[e * LANES + lane]
+        waiting.prompt[e * LANES + count] = 0
+    for i in range(shape.tokens):
+        _fill_token(p, i * LANES + lane, rows, shape.channels, waiting.prompt, i * shape.channels * LANES + count)
     waiting.d_output[count] = m.d_output[lane]
 
 
@@ -204,27 +222,32 @@ def _clear_gradients(tables):  # type: ignore[no-untyped-def]
 
 @compiled
 def train(  # type: ignore[no-untyped-def]
-    drawing, shape, rows, learner, tables, m, waiting, p, seed, stream, first, last, rules, optimiser, rates, losses
+    drawing, shape, rows, plan, learner, tables, m, waiting, p, seed, first, last, rules, optimiser, rates, losses
 ):
-    """Run steps ``first`` … ``last − 1`` of one seed; return the step at which its loss is not finite, or −1."""
-    real, batch = tables.pairs.dtype.type, rules.batch
+    """Run steps ``first`` … ``last − 1`` of one seed; return the step at which its loss is not finite, or −1.
+
+    ``plan`` is how to answer without a forward pass; empty if there is no way.
+    """
+    real, batch, alone = tables.pairs.dtype.type, rules.batch, len(plan) > 0
     for step in range(first, last):
         fill_tables(shape, learner.weights, tables)
         _clear_gradients(tables)
         waiting.prompt[:] = real(0)
         loss, count = real(0), 0
         for start in range(0, batch, LANES):
-            draw(drawing, p, seed, stream, step, start)
+            draw(drawing, p, seed, TRAIN, step, start)
             fill_prompts(p, rows, shape.channels, m.prompt)
-            forward(shape, tables, m)
+            answer(plan, shape, tables, m) if alone else forward(shape, tables, m)
             more, active = _judge(rules, p, m, min(LANES, batch - start))
             loss += more
             if active >= FULL:
+                if alone:  # the backward pass needs the tokens of every layer
+                    forward(shape, tables, m)
                 backward(shape, tables, m)
                 continue
             for lane in range(LANES):
                 if m.d_output[lane] != real(0):
-                    _gather(shape, m, waiting, lane, count)
+                    _gather(shape, p, rows, m, waiting, lane, count)
                     count += 1
                     if count == LANES:
                         _flush(shape, tables, waiting, count)
@@ -240,13 +263,13 @@ def train(  # type: ignore[no-untyped-def]
 
 
 @compiled
-def measure(drawing, shape, rows, probe, tables, m, p, seed, stream, step, first, count, sums):  # type: ignore[no-untyped-def]
+def measure(drawing, shape, rows, plan, probe, tables, m, p, seed, step, first, count, sums):  # type: ignore[no-untyped-def]
     """Answer test prompts ``first`` … ``first + count − 1`` and add them to ``sums``, (names, layers, places)."""
-    length = drawing.length
+    length, alone = drawing.length, probe == ERROR and len(plan) > 0
     for start in range(first, first + count, LANES):
-        draw(drawing, p, seed, stream, step, start)
+        draw(drawing, p, seed, TEST, step, start)
         fill_prompts(p, rows, shape.channels, m.prompt)
-        forward(shape, tables, m)
+        answer(plan, shape, tables, m) if alone else forward(shape, tables, m)
         for lane in range(min(LANES, first + count - start)):
             if probe == ERROR:
                 tally(sums[:, 0], np.float64(p.target[lane]) * np.float64(m.output[lane]))
