@@ -52,8 +52,8 @@ examples:
 REPRODUCE = """\
 examples:
   iclab reproduce --quick           8 seeds, fewer points: about four minutes
-  iclab reproduce                   the full edition, 16 seeds: five hours on two cores, three of them for
-                                    sensitivity; after Ctrl-C, run it again to continue"""
+  iclab reproduce                   the full edition, 16 seeds: half an hour on two cores;
+                                    after Ctrl-C, run it again to continue"""
 
 REPORT = """\
 examples:
