@@ -85,12 +85,12 @@ def test_the_whole_table(quick, capsys, tmp_path):
     }
     one = result["limits"]["deep-mamba"]
     assert one["near"] == pytest.approx(one["prompts_per_second"] / one["measured"])
-    assert result["limits"]["softmax-mlp-measure"]["multiply_adds"] == 31 * 200
+    assert result["limits"]["softmax-mlp-error"]["multiply_adds"] == 31 * 200
     assert result["growth"]["deep-mamba"]["dimension"]["values"] == [30, 60]
     print_bench(result)
     shown = capsys.readouterr().out
     assert "no C++ compiler (test)" in shown
-    assert "softmax-mlp, measured" in shown
+    assert "softmax-mlp, all probes" in shown
     path, target = tmp_path / "bench.json", tmp_path / "speed.md"
     path.write_text(json.dumps(result))
     target.write_text(f"before\n{page.BEGIN}old\n{page.END}after\n")

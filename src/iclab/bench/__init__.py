@@ -103,6 +103,7 @@ def ratio_names(family: Family) -> dict[tuple[str, str, bool], str]:
             found["train", other, False] = f"{name}_vs_{other}"
     found["train", "fused", False] = f"threads{SUFFIX[name]}" if name in SUFFIX else f"{name}_threads"
     if family.tests:
+        found["error", "reference", False] = f"{name}-error"
         found["measure", "reference", False] = f"{name}-measure"
     return found
 

@@ -31,7 +31,7 @@ class Family(NamedTuple):
     steps: Steps
     counts: Callable[[Training], Counts]
     tests: Prompts | None = None
-    """Prompts on which the probe ``error`` is timed too."""
+    """Prompts on which probes are timed too."""
 
     def on(self, engine: str, **recipe: Any) -> Training:
         """Return the training on an engine, with changes of its recipe."""

@@ -16,6 +16,8 @@ from iclab.bench import ratio_names
 from iclab.bench.families import families
 
 BEGIN, END = "<!-- tables of iclab bench -->\n", "<!-- end of tables -->\n"
+WORK = {"train": "", "error": ", error", "measure": ", all probes"}
+"""What is added to the name of a model in the tables."""
 
 
 class Table(NamedTuple):
@@ -66,7 +68,7 @@ def speeds(result: dict[str, Any]) -> Table:
                 found[way] = max(found.get(way, 0.0), row["prompts_per_second"])
             else:
                 notes.append(f"{model}, {work}, {row['name']}: {row['reason']}.")
-        name = model if work == "train" else f"{model}, measured"
+        name = model + WORK[work]
         lines.append((name, *(_figures(found.get(way)) for way in ways)))
     return Table("Prompts per second, drawing included", ("", *ways.values()), lines, tuple(notes))
 
@@ -87,8 +89,8 @@ def ratios(result: dict[str, Any]) -> Table:
         for work in dict.fromkeys(work for work, _ in names):
             found = [known.get(names.get((work, other), "")) for other in others]
             if any(ratio is not None for ratio in found):
-                name = family.name if work == "train" else f"{family.name}, measured"
-                lines.append((name, *("–" if ratio is None else f"{ratio:.1f} ×" for ratio in found)))
+                shown = ["–" if ratio is None else f"{ratio:.1f} ×" for ratio in found]
+                lines.append((family.name + WORK[work], *shown))
     return Table("The fused engine on all cores against", ("", *others.values()), lines)
 
 

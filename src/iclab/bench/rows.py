@@ -14,6 +14,7 @@ from iclab.bench.limits import Rates, active_share, limit
 from iclab.bench.loops import torch_loop
 from iclab.bench.processes import Workers, shares
 from iclab.bench.timing import best_of, timed_measuring, timed_training
+from iclab.engines.registry import fused_form
 from iclab.prompts import Prompts
 
 if TYPE_CHECKING:
@@ -27,7 +28,7 @@ class Row(NamedTuple):
     """loop, compiled, jax, reference or fused."""
     model: str
     work: str
-    """train or measure."""
+    """train; error, the probe of that name; or measure, all probes that the fused engine sums, one after the other."""
     engine: str | None
     seeds: int
     processes: int
@@ -53,7 +54,11 @@ class Bench:
         loops = self._loops()
         better = max(loops, key=lambda row: row.prompts_per_second or 0.0).threads
         rows = [*loops, self._compiled(better), self._jax(), self._reference(), *self._fused()]
-        return rows + self._measuring(self.family.tests) if self.family.tests else rows
+        if self.family.tests:
+            every = tuple(fused_form(self.family.training).sums)
+            rows += [*self._measuring(self.family.tests, "error", ("error",))]
+            rows += [*self._measuring(self.family.tests, "measure", every)]
+        return rows
 
     def limits(self, rows: list[Row], machine: Rates) -> dict[str, Any]:
         """Return the limits of training and, if it is timed, of measuring, beside what one thread of ours takes."""
@@ -61,9 +66,9 @@ class Bench:
         fused = not family.obstacle()
         counts = family.counts(family.on("fused") if fused else family.training)
         active = active_share(family.on("fused")) if fused else 1.0
-        for work in dict.fromkeys(row.work for row in rows):
+        for work in dict.fromkeys(row.work for row in rows if row.work != "measure"):
             ours = [row.prompts_per_second for row in rows if (row.name, row.work, row.threads) == ("fused", work, 1)]
-            one = limit(family.training, counts, machine, None if work == "measure" else active)
+            one = limit(family.training, counts, machine, None if work == "error" else active)
             rate, name = ours[0] if ours else None, f"{family.name}-{work}" if family.tests else family.name
             near = one["prompts_per_second"] / rate if rate else None
             found[name] = one | {"measured": rate, "near": near}
@@ -124,16 +129,16 @@ class Bench:
             rows.append(self._add("fused", took, steps, threads=used, **more))
         return rows
 
-    def _measuring(self, tests: Prompts) -> list[Row]:
-        """Measure the error with both engines; one step of training comes before and is not timed."""
+    def _measuring(self, tests: Prompts, work: str, probes: tuple[str, ...]) -> list[Row]:
+        """Take probes with both engines; one step of training comes before and is not timed."""
         family, seeds, count, times = self.family, self.sizes.seeds, self.sizes.test_prompts, self.sizes.times
-        engine, more = family.training.engine, dict[str, Any](work="measure", seeds=seeds)
-        tasks = [(family.training, part, tests, count, 1, times) for part in shares(seeds, self.threads)]
+        engine, more = family.training.engine, dict[str, Any](work=work, seeds=seeds)
+        tasks = [(family.training, part, probes, tests, count, 1, times) for part in shares(seeds, self.threads)]
         took = max(self.workers.run(timed_measuring, *tasks))
         rows = [self._add("reference", took, None, engine=engine, processes=self.threads, prompts=count, **more)]
         if reason := family.obstacle():
             return [*rows, self._add("fused", None, None, engine="fused", threads=self.threads, reason=reason, **more)]
         for used in sorted({1, self.threads}):
-            took = timed_measuring(family.on("fused"), seeds, tests, 32 * count, used, times)
+            took = timed_measuring(family.on("fused"), seeds, probes, tests, 32 * count, used, times)
             rows.append(self._add("fused", took, None, engine="fused", threads=used, prompts=32 * count, **more))
         return rows

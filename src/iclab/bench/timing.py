@@ -24,15 +24,22 @@ def timed_training(training: Training, seeds: int | tuple[int, ...], threads: in
 
 
 def timed_measuring(
-    training: Training, seeds: int | tuple[int, ...], tests: Prompts, count: int, threads: int = 1, times: int = 1
+    training: Training,
+    seeds: int | tuple[int, ...],
+    probes: tuple[str, ...],
+    tests: Prompts,
+    count: int,
+    threads: int = 1,
+    times: int = 1,
 ) -> float:
-    """Train one step; then measure the error on ``count`` prompts per seed, and return the shortest time in seconds."""
+    """Train one step; then take probes on ``count`` prompts per seed each, and return the shortest time in seconds."""
     numbers = tuple(range(seeds)) if isinstance(seeds, int) else seeds
     trained = train(training.replace(recipe=training.recipe.replace(steps=1)), numbers)
 
     def run() -> float:
         started = time.perf_counter()
-        measure(trained, "error", tests, count, threads=threads)
+        for probe in probes:
+            measure(trained, probe, tests, count, threads=threads)
         return time.perf_counter() - started
 
     return best_of(times, run)
