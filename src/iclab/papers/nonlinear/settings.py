@@ -35,15 +35,15 @@ class NonlinearPaper(RecipeSettings):
     attention_size: Annotated[int, Disclosed("m_a = m_b, T §5")] = 60
 
     evidence = (
-        "Numbers are errors of softmax-mlp on unseen tasks / out of domain at S1 = 1.28, 8 seeds, 1,000 prompts, from "
-        "the rows of T-fig3 of `iclab run sensitivity --quick`; as chosen 0.0000 / 0.0005. The loss stays at 1 for "
+        "Numbers are errors of softmax-mlp on unseen tasks / out of domain at S1 = 1.28, 8 seeds, 2,000 prompts, from "
+        "the rows of T-fig3 of `iclab run sensitivity`; as chosen 0.0001 / 0.0007. The loss stays at 1 for "
         "about 250 steps; settings that take longer do not train in 600."
     )
     init_scale: Annotated[
         float,
         Field(gt=0),
         Chosen(
-            "T says only δ ∈ (0, 0.2]. 0.05 is too slow: 0.20 / 0.28; 0.15: 0.0000 / 0.0026; 0.2: 0.0000 / 0.023, "
+            "T says only δ ∈ (0, 0.2]. 0.05 is too slow: 0.20 / 0.27; 0.15: 0.0001 / 0.0024; 0.2: 0.0001 / 0.022, "
             "since W_Q ν and W_K ν of irrelevant patterns ν never shrink, and K' = 5 makes them large",
             others=(0.05, 0.15, 0.2),
         ),
@@ -51,23 +51,23 @@ class NonlinearPaper(RecipeSettings):
     neurons: Annotated[
         int,
         Field(ge=1),
-        Chosen("T does not give m. 50: 0.0000 / 0.0018; 800: 0.42 / 0.44, since a = ±1/m slows it", others=(50, 800)),
+        Chosen("T does not give m. 50: 0.0001 / 0.0020; 800: 0.41 / 0.44, since a = ±1/m slows it", others=(50, 800)),
     ] = 200
     output: Annotated[
         Literal["mean", "root"],
-        Chosen("a = ±1/m as in T §2.3; Algorithm 1 has ±1/√m: 0.0003 / 0.021", others=("root",)),
+        Chosen("a = ±1/m as in T §2.3; Algorithm 1 has ±1/√m: 0.0002 / 0.022", others=("root",)),
     ] = "mean"
     label_norm: Annotated[
         float,
         Field(gt=0),
-        Chosen("T does not give ‖q‖. 0.5: 0.038 / 0.0099, not yet trained; 3: 0.0000 / 0.0018", others=(0.5, 3.0)),
+        Chosen("T does not give ‖q‖. 0.5: 0.037 / 0.010, not yet trained; 3: 0.0001 / 0.0016", others=(0.5, 3.0)),
     ] = 1.0
-    batch_size: Annotated[int, Chosen("T does not give B. 32: 0.0000 / 0.0008", others=(32,))] = 128
+    batch_size: Annotated[int, Chosen("T does not give B. 32: 0.0001 / 0.0008", others=(32,))] = 128
     steps: Annotated[
-        int, Chosen("the paper does not give T. 300: 0.0069 / 0.039; 1200: 0.0000 / 0.0005", others=(300, 1200))
+        int, Chosen("the paper does not give T. 300: 0.0064 / 0.039; 1200: 0.0001 / 0.0006", others=(300, 1200))
     ] = 600
     step_size: Annotated[
-        float, Chosen("T does not give η. 0.3: 0.42 / 0.44; 3: 0.0000 / 0.0008", others=(0.3, 3.0))
+        float, Chosen("T does not give η. 0.3: 0.42 / 0.45; 3: 0.0001 / 0.0007", others=(0.3, 3.0))
     ] = 1.0
     watched: Annotated[
         int,
@@ -148,17 +148,19 @@ class GPT2Paper(NonlinearPaper):
     gpt2_heads: Annotated[int, Disclosed("T §5")] = 2
     gpt2_tasks: Annotated[TaskSet, Disclosed("U = 4 for GPT-2, T §5")] = Ring(steps=4)
 
-    # Chosen so that the error on unseen tasks in domain is small for every seed. Out of domain, where K' = 5 is ten
-    # times that of training, no setting tried comes near the paper's 0.01.
+    # Defaults where there are any, and a training after which the error on unseen tasks in domain is small for most
+    # seeds. Out of domain, where K' = 5 is ten times that of training, no setting tried comes near the paper's 0.01.
     evidence = (
         f"{NonlinearPaper.evidence} Numbers of GPT-2 are the highest error of a seed on unseen tasks / the mean error "
         "out of domain at S1 = 1.28, 8 seeds, 2,000 prompts, from the rows of T-fig3:gpt2 of `iclab run sensitivity`; "
-        "as chosen 0.0005 / 0.039, with 16 seeds 0.006 / 0.053. A * marks single trainings without dropout."
+        "as chosen 0.099 / 0.057, with 16 seeds 0.099 / 0.066. The highest error is that of one or two seeds, and "
+        "hangs on random numbers: with others for dropout, it was 0.006 with 16 seeds. A * marks single trainings "
+        "without dropout."
     )
     gpt2_steps: Annotated[
         int,
         Chosen(
-            "T does not give it. 400: 0.038 / 0.11; 3200*, 4 seeds: 0.001 / 0.11",
+            "T does not give it. 400: 0.012 / 0.12; 3200*, 4 seeds: 0.001 / 0.11",
             others=(400,),
         ),
     ] = 1_600
@@ -166,30 +168,30 @@ class GPT2Paper(NonlinearPaper):
         float,
         Field(ge=0, lt=1),
         Chosen(
-            "GPT-2's default in Hugging Face. 0: 0.0075 / 0.055, with 16 seeds* 0.030 / 0.084: two seeds fit the "
-            "training tasks, not the unseen ones, and have no loss left to learn from",
+            "GPT-2's default in Hugging Face. 0: 0.0005 / 0.065, with 16 seeds 0.057 / 0.087. With it two of 16 seeds, "
+            "and without it three, fit the training tasks, not the unseen ones, and have hardly any loss to learn from",
             others=(0.0,),
         ),
     ] = 0.1
     gpt2_weight_decay: Annotated[
-        float, Chosen("AdamW's default. 0.1: 0.0000 / 0.052; 1*, 400 steps, 16 seeds: 0.010 / 0.25", others=(0.1,))
+        float, Chosen("AdamW's default. 0.1: 0.0090 / 0.060; 1*, 400 steps, 16 seeds: 0.010 / 0.25", others=(0.1,))
     ] = 0.01
     gpt2_step_size: Annotated[
         float,
         Chosen(
-            "AdamW's default. 0.002: 0.037 / 0.037",
+            "AdamW's default. 0.002: 0.0090 / 0.035",
             others=(0.002,),
         ),
     ] = 0.001
-    gpt2_hidden: Annotated[int, Chosen("T does not give the width. 128: 0.14 / 0.099", others=(128,))] = 64
+    gpt2_hidden: Annotated[int, Chosen("T does not give the width. 128: 0.0000 / 0.077", others=(128,))] = 64
     gpt2_init_scale: Annotated[
         float | None,
         Chosen(
-            "of the map that reads tokens; PyTorch's default. 0.02: 0.0005 / 0.030; 0.3*, 400 steps: 0.005 / 0.22",
+            "of the map that reads tokens; PyTorch's default. 0.02: 0.057 / 0.052; 0.3*, 400 steps: 0.005 / 0.22",
             others=(0.02,),
         ),
     ] = None
-    gpt2_batch_size: Annotated[int, Chosen("T does not give it. 32: 0.013 / 0.057", others=(32,))] = 64
+    gpt2_batch_size: Annotated[int, Chosen("T does not give it. 32: 0.074 / 0.049", others=(32,))] = 64
 
     def of_model(self, name: str) -> Self:
         """Return the settings of one model: GPT-2 has its own training tasks."""
