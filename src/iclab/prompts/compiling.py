@@ -38,6 +38,14 @@ def compiled(function: Callable[..., Any]) -> Any:
     return _kept(function, {"contract"}, inline=False)
 
 
+def compiled_once(function: Callable[..., Any]) -> Any:
+    """Compile a function as `compiled` does, but not once more for every constant that it is called with."""
+    made = compiled(function)
+    if hasattr(made, "get_call_template"):
+        made.get_call_template = partial(_without_constants, made.get_call_template)
+    return made
+
+
 def reordered(function: Callable[..., Any]) -> Any:
     """Compile a function as `compiled` does, with sums in the order that suits vector instructions; always the same."""
     return _kept(function, {"contract", "reassoc"}, inline=False)
@@ -80,6 +88,12 @@ def _kept(function: Callable[..., Any], fast: bool | set[str], inline: bool, **m
         index._source_stamp = (index._source_stamp, hash_kernels(PROMPTS if inside else PROMPTS.parent))
         index._load_index = partial(_load_or_start, index._load_index)
     return made
+
+
+def _without_constants(find: Callable[..., Any], arguments: Any, named: Any) -> Any:
+    """Find what a call compiles to, with constants as plain numbers."""
+    plain = {name: numba.types.unliteral(value) for name, value in named.items()}
+    return find(tuple(numba.types.unliteral(value) for value in arguments), plain)
 
 
 def _load_or_start(load: Callable[[], Any]) -> Any:

@@ -24,7 +24,7 @@ from numba.core.typing import signature
 from numba.core.typing.templates import AbstractTemplate, infer_global
 from numba.extending import intrinsic, models, register_model
 
-from iclab.prompts.compiling import compiled, inner
+from iclab.prompts.compiling import compiled_once, inner
 from iclab.prompts.prompt_kernels import LANES
 
 FLAGS = ("contract",)
@@ -169,7 +169,7 @@ class Grid(NamedTuple):
     across: int
 
 
-@compiled
+@compiled_once
 def combine(out, o, left, a, right, b, rows, columns, terms, add):  # type: ignore[no-untyped-def]
     """Multiply two matrices per lane: out_ij = Σ_k left_ik right_kj, at the places that the grids say.
 
@@ -230,7 +230,7 @@ def combine(out, o, left, a, right, b, rows, columns, terms, add):  # type: igno
                     store(out, place, p0)
 
 
-@compiled
+@compiled_once
 def multiply(out, at, matrix, m, columns, vectors, v, rows, count, add):  # type: ignore[no-untyped-def]
     """Multiply a matrix with vectors per lane: out_ij = Σ_k matrix_{j,k} · vector_ik, for i below ``rows``.
 
