@@ -31,6 +31,10 @@ OPTIONS = {
     "values, no residual stream": {"values": True, "residual": False, "norm": "rms", "layers": 4},
     "two heads": {"heads": 2, "norm": "rms"},
     "three heads, no residual stream": {"heads": 3, "residual": False, "norm": "rms"},
+    "label only": {"stream": "label", "norm": "none"},
+    "label only, norm, no residual stream": {"stream": "label", "residual": False, "norm": "rms"},
+    "label only, values": {"stream": "label", "values": True, "norm": "none"},
+    "label only, two heads": {"stream": "label", "heads": 2, "norm": "rms"},
 }
 SEES = {f"sees {word}": {"sees": word, "norm": "rms"} for word in ("all", "past", "context")}
 CASES = [
@@ -41,6 +45,8 @@ CASES = [
     ("deep-mamba", "gates by channel, one layer, no norm", {"gating": "channel", "layers": 1, "norm": "none"}),
     ("deep-mamba", "gates by channel, values", {"gating": "channel", "values": True, "residual": False}),
     ("deep-mamba", "gates by channel, two heads", {"gating": "channel", "heads": 2}),
+    ("deep-mamba", "gates by channel, label only", {"gating": "channel", "stream": "label"}),
+    ("deep-mamba", "gates by channel, values, label only", {"gating": "channel", "values": True, "stream": "label"}),
 ]
 
 PROMPTS = {
@@ -173,7 +179,11 @@ TESTS = {
 @pytest.mark.parametrize(
     ("model", "options"),
     [
-        *((model, options) for model in MODELS for options in ({}, {"values": True}, {"heads": 2})),
+        *(
+            (model, options)
+            for model in MODELS
+            for options in ({}, {"values": True}, {"heads": 2}, {"stream": "label"})
+        ),
         ("deep-mamba", {"gating": "channel", "heads": 2}),
     ],
 )

@@ -10,7 +10,7 @@ import iclab
 from iclab.engines import Recipe, Training, stacking_obstacle, train, weights
 from iclab.engines.rehearsal import rehearse_answers, rehearse_training
 from iclab.lab import TrainingCell
-from iclab.models import MODELS, Architecture, Mamba, Model, SoftmaxMLP, architecture, declared
+from iclab.models import MODELS, Architecture, DeepMamba, Mamba, Model, SoftmaxMLP, architecture, declared
 from iclab.probes import measure
 from iclab.prompts import Patterns, Prompts
 
@@ -123,6 +123,19 @@ def test_a_users_version_is_part_of_the_hash(monkeypatch):
     before = cell.hash
     monkeypatch.setattr(Declared, "version", 6)
     assert cell.hash != before
+
+
+def test_an_option_that_came_later_changes_no_hash_at_its_default(monkeypatch):
+    plain = Model(name="deep-mamba")
+    assert plain.options["stream"] == "full"
+    before, other = plain.digest(), Model(name="deep-mamba", options={"stream": "label"})
+    assert "stream" not in plain.model_dump()["options"]
+    assert Model.model_validate(plain.model_dump()) == plain
+    assert Model.model_validate(other.model_dump()) == other
+    assert other.digest() != before
+    assert Model(name="deep-mamba", options={"stream": "full"}).digest() == before
+    monkeypatch.setattr(DeepMamba, "later_options", frozenset())
+    assert Model(name="deep-mamba").digest() != before
 
 
 class MyMamba(Mamba):

@@ -51,7 +51,8 @@ class DeepSuite(ModelSuite):
                     here.append((score[:-1], label[:-1]))
             attention.append(self.together([score for score, _ in here]))
             gates.append(np.mean([gate for _, gate in here], axis=0))
-            stream = stream + new if options.residual else new
+            new = stream + new if options.residual else new
+            stream = new if options.stream == "full" else np.concatenate([prompt[:, :-1], new[:, -1:]], axis=1)
         return stream[-1, -1], np.array(attention), np.array(gates)
 
     def together(self, scores):
@@ -108,6 +109,10 @@ class TestMambaDefault(MambaSuite):
     options = {}
 
 
+class TestMambaLabelOnly(MambaSuite):
+    options = {"stream": "label", "norm": "none"}
+
+
 class TestMambaHeads(MambaSuite):
     options = {"heads": 3, "residual": True}
 
@@ -139,6 +144,10 @@ class TestLinearDefault(LinearSuite):
     options = {}
 
 
+class TestLinearLabelOnly(LinearSuite):
+    options = {"stream": "label", "residual": False}
+
+
 class TestLinearUndivided(LinearSuite):
     options = {"divide": False, "residual": False}
 
@@ -167,6 +176,10 @@ class SoftmaxSuite(DeepSuite):
 
 class TestSoftmaxDefault(SoftmaxSuite):
     options = {}
+
+
+class TestSoftmaxLabelOnly(SoftmaxSuite):
+    options = {"stream": "label", "heads": 2}
 
 
 class TestSoftmaxPast(SoftmaxSuite):
@@ -247,6 +260,21 @@ def test_layers_see_only_what_earlier_layers_wrote(kind):
         torch.testing.assert_close(long[:, :2], short)
 
 
+@pytest.mark.parametrize("kind", [DeepMamba, DeepLinear, DeepSoftmax])
+def test_a_label_only_stream_keeps_the_inputs(kind):
+    """Every layer reads the prompt's own inputs, and scores are those of a first layer but for the label's entries."""
+    tokens, _ = prompts_of(7)
+    model = with_random_weights(kind(width=WIDTH, stream="label"))
+    read = []
+    for layer in model.layer:
+        layer["stream"].register_forward_hook(lambda module, given, result: read.append(result))
+    model(tokens)
+    assert len(read) == 3
+    for stream in read:
+        torch.testing.assert_close(stream[..., :-1], tokens[..., :-1], atol=0, rtol=0)
+    assert not torch.allclose(read[1][..., -1], read[0][..., -1])
+
+
 def test_gates_are_what_the_recurrence_leaves():
     """Gates and what remains of the start add up to 1 at every position, however long the prompt."""
     for strength in (0.01, 1.0, 30.0):
@@ -295,6 +323,7 @@ BAD = {
     "no layers": ("deep-mamba", {"layers": 0}, "layers = 0: must be a whole number of at least 1"),
     "half a layer": ("deep-linear", {"layers": 1.5}, "layers = 1.5: must be a whole number of at least 1"),
     "no heads": ("deep-softmax", {"heads": 0}, "heads = 0: must be a whole number of at least 1"),
+    "a stream nobody knows": ("deep-mamba", {"stream": "query"}, "stream = 'query': must be full or label"),
     "a norm nobody knows": ("deep-linear", {"norm": "layer"}, "norm = 'layer': must be none or rms"),
     "a gate nobody knows": ("deep-mamba", {"gating": "matrix"}, "gating = 'matrix': must be scalar or channel"),
     "a form nobody knows": ("deep-mamba", {"form": "closed"}, "form = 'closed': must be parallel or recurrence"),

@@ -69,6 +69,9 @@ class Architecture(nn.Module):
 
     version: ClassVar[int] = 1
     """Part of the hash of this model's cells. Raise it when the same weights give other outputs, or start elsewhere."""
+    later_options: ClassVar[frozenset[str]] = frozenset()
+    """Options that were added when there were stored results: a description leaves them out while they have their
+    default, so that the hashes of its cells stay as they were."""
     group_size: ClassVar[int] = 8
     """How many seeds train together. A seed's group never changes, so results do not depend on which seeds are run."""
 

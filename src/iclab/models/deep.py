@@ -8,6 +8,9 @@ l + 1 tokens and writes a new token at every position, which the next layer read
     Q⁽ᵏ⁾ = norm(P⁽ᵏ⁾),     P⁽ᵏ⁺¹⁾ = mix(Q⁽ᵏ⁾)   or, with a residual stream,   P⁽ᵏ⁾ + mix(Q⁽ᵏ⁾),
     F(Ψ; P) = the label's coordinate of the query's token in P⁽ᴷ⁾.
 
+With ``stream="label"`` inputs pass through all layers unchanged: a layer writes only the label's coordinate, so that
+every layer reads the examples themselves, and labels that earlier layers have worked on.
+
 Architectures differ in ``mix``. One layer, one head and no norm give the one-layer model (linear: without 1/l).
 
 Heads cut the d coordinates of keys, queries and values into equal slices. A head's value also holds the label,
@@ -35,6 +38,7 @@ from iclab.models.attention import diagonal
 from iclab.models.base import Architecture, points
 
 Norm = Literal["none", "rms"]
+Stream = Literal["full", "label"]
 Sees = Literal["all", "past", "context"]
 
 
@@ -57,6 +61,7 @@ class Deep(Architecture, ABC):
     sees, (batch, heads, n, tokens), and the values it then writes, (batch, heads, n, channels)."""
     several_layers = True
     readable = frozenset()
+    later_options = frozenset({"stream"})
 
     def __init__(
         self,
@@ -67,6 +72,7 @@ class Deep(Architecture, ABC):
         residual: bool,
         norm: Norm,
         init_scale: float,
+        stream: Stream,
     ) -> None:
         super().__init__()
         dimension = width - 1
@@ -76,9 +82,12 @@ class Deep(Architecture, ABC):
             raise InputError(f"heads = {heads}: must divide the dimension {dimension}")
         if norm not in ("none", "rms"):
             raise InputError(f"norm = {norm!r}: must be none or rms")
+        if stream not in ("full", "label"):
+            raise InputError(f"stream = {stream!r}: must be full or label")
         if values is False and heads > 1:
             raise InputError(f"values = False: {heads} heads need values of their own")
         self.layers, self.heads, self.residual, self.norm = layers, heads, residual, norm
+        self.stream = stream
         self.slice = dimension // heads
         start = diagonal(width, None, init_scale).detach().unflatten(0, (heads, self.slice))
         self.key = nn.Parameter(start.repeat(layers, 1, 1, 1))  # (layers, heads, d / heads, d + 1)
@@ -109,10 +118,14 @@ class Deep(Architecture, ABC):
         for layer in range(self.layers):
             last = layer == self.layers - 1  # only the query's label is read there
             stream = self.at(layer, "stream", stream)
-            mixed = self.mix(layer, self._normed(stream), 1 if last else tokens.shape[1], last)
+            label_only = last or self.stream == "label"
+            mixed = self.mix(layer, self._normed(stream), 1 if last else tokens.shape[1], label_only)
             new = self._merged(layer, self.at(layer, "heads", mixed.values))  # (batch, n, d + 1 or 1)
-            kept = stream[:, -1:, -1:] if last else stream
-            stream = kept + new if self.residual else new
+            if label_only:
+                new = new[..., -1:]
+            kept = stream[:, -new.shape[1] :, -new.shape[2] :]
+            new = kept + new if self.residual else new
+            stream = torch.cat((tokens[..., :-1], new), -1) if label_only and not last else new
             attention.append(mixed.attention)
             gates.append(mixed.gate)
         return Answer(stream[:, -1, -1:], torch.stack(attention, 1), torch.stack(gates, 1))

@@ -11,7 +11,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from iclab.models.deep import Deep, Mixed, Norm, Sees, check_sees, check_switches, later
+from iclab.models.deep import Deep, Mixed, Norm, Sees, Stream, check_sees, check_switches, later
 
 
 class DeepLinear(Deep):
@@ -27,6 +27,7 @@ class DeepLinear(Deep):
         divide: whether to divide attention by l.
         sees: ``all``, ``past`` or ``context``.
         init_scale: δ, the first d diagonal entries of W_B and W_C.
+        stream: ``full``, or ``label``: layers then write only the label, and inputs pass unchanged.
     """
 
     name = "deep-linear"
@@ -47,8 +48,9 @@ class DeepLinear(Deep):
         divide: bool = True,
         sees: Sees = "all",
         init_scale: float = 0.2,
+        stream: Stream = "full",
     ) -> None:
-        super().__init__(width, layers, heads, values, residual, norm, init_scale)
+        super().__init__(width, layers, heads, values, residual, norm, init_scale, stream)
         check_sees(sees)
         check_switches(divide=divide)
         self.divide, self.sees = divide, sees

@@ -21,7 +21,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from iclab.config import InputError
-from iclab.models.deep import Deep, Mixed, Norm, by_head, later, project
+from iclab.models.deep import Deep, Mixed, Norm, Stream, by_head, later, project
 from iclab.models.gates import initial_gate, product_gates
 from iclab.prompts.patterns import Basis
 
@@ -39,6 +39,7 @@ class DeepMamba(Deep):
         gating: one ``scalar`` gate per head, or one per ``channel`` of its value, at ten times the cost.
         init_scale: δ, the first d diagonal entries of W_B and W_C.
         form: ``parallel`` or ``recurrence``: the same function, but the recurrence is slower.
+        stream: ``full``, or ``label``: layers then write only the label, and inputs pass unchanged.
     """
 
     steps = (*Deep.steps, "gates")
@@ -60,8 +61,9 @@ class DeepMamba(Deep):
         gating: Literal["scalar", "channel"] = "scalar",
         init_scale: float = 0.2,
         form: Literal["parallel", "recurrence"] = "parallel",
+        stream: Stream = "full",
     ) -> None:
-        super().__init__(width, layers, heads, values, residual, norm, init_scale)
+        super().__init__(width, layers, heads, values, residual, norm, init_scale, stream)
         if gating not in ("scalar", "channel"):
             raise InputError(f"gating = {gating!r}: must be scalar or channel")
         if form not in ("parallel", "recurrence"):

@@ -10,7 +10,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from iclab.models.deep import Deep, Mixed, Norm, Sees, check_sees, later
+from iclab.models.deep import Deep, Mixed, Norm, Sees, Stream, check_sees, later
 
 
 class DeepSoftmax(Deep):
@@ -33,8 +33,9 @@ class DeepSoftmax(Deep):
         norm: Norm = "rms",
         sees: Sees = "context",
         init_scale: float = 0.2,
+        stream: Stream = "full",
     ) -> None:
-        super().__init__(width, layers, heads, values, residual, norm, init_scale)
+        super().__init__(width, layers, heads, values, residual, norm, init_scale, stream)
         check_sees(sees)
         self.sees = sees
 

@@ -9,7 +9,7 @@ from functools import cache
 from typing import Annotated, Any
 
 import torch
-from pydantic import Field, ValidationInfo, field_validator
+from pydantic import Field, ValidationInfo, field_serializer, field_validator
 from torch import nn
 
 from iclab.config import Code, Config, InputError, what_was_raised
@@ -71,6 +71,12 @@ class Model(Config):
         except (TypeError, RuntimeError) as error:
             raise ValueError(f"model.options = {options}: {str(error).splitlines()[0]}") from None
         return complete
+
+    @field_serializer("options")
+    def _without_later(self, options: dict[str, Any]) -> dict[str, Any]:
+        """Leave out options that came later and have their default, so that hashes stay as they were."""
+        later = declared(_load(self.name)).later_options if isinstance(self.name, str) else ()
+        return {k: v for k, v in options.items() if k not in later or v != self.default_options[k]}
 
     @property
     def label(self) -> str:

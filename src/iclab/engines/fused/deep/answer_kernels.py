@@ -1,6 +1,6 @@
 """Answers of deep linear attention without the tokens of layers in between, compiled by numba.
 
-If there is no norm, and every position sees all tokens, a layer maps all tokens alike, and S = Σ_j q_j q_jᵀ with them:
+If there is no norm, every position sees all tokens, and whole tokens are written, a layer maps all tokens alike, and S = Σ_j q_j q_jᵀ with them:
 
     q_i ← q_i + f Σ_j q_j (q_jᵀ P q_i) = A q_i,     A = I + f S P,     S ← A S Aᵀ,     P = W_BᵀW_C
 
@@ -31,7 +31,7 @@ PRODUCTS = (SEE, READ, READ_BACK)
 
 def make_plan(shape: Shape) -> NDArray[np.int64]:
     """Return the list of (operation, layer, row); none if answers need the forward pass, or get them faster by it."""
-    alike = shape.kind == LINEAR and shape.sees == ALL and not shape.normed and shape.residual
+    alike = shape.kind == LINEAR and shape.sees == ALL and not shape.normed and shape.residual and not shape.label_only
     faster = (3**shape.layers - 1) // 2 < (
         shape.layers - 1
     ) * shape.tokens  # products with the first S, or rows of scores

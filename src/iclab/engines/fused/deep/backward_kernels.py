@@ -33,11 +33,12 @@ def through_weights(shape, m, d_mixed, layer, head, first):  # type: ignore[no-u
     """From Σ_j weight q_j to the weights."""
     stay_apart()
     c, t, step = shape.channels, shape.tokens, together(shape, first)
-    tokens = Grid(layer * t * c, 1, c)  # (channels, tokens)
+    low = c - 1 if shape.label_only and shape.parts == 0 else 0  # the first channel that was written
+    tokens = Grid(layer * t * c + low, 1, c)  # (channels, tokens)
     for i in range(first, t, step):
         many = min(step, t - i)
-        sees = seen(shape, i + many - 1)
-        combine(m.d_weight, Grid(i * t, t, 1), d_mixed, Grid(i * c, c, 1), m.normed, tokens, many, sees, c, False)
+        sees, wrote = seen(shape, i + many - 1), Grid(i * c + low, c, 1)
+        combine(m.d_weight, Grid(i * t, t, 1), d_mixed, wrote, m.normed, tokens, many, sees, c - low, False)
 
 
 @inner
@@ -124,13 +125,22 @@ def through_scores(shape, tables, m, layer, head, first):  # type: ignore[no-unt
     combine(tables.d_pairs, to, m.d_read, turned, m.normed, readers, c, c, t - first, True)
     if layer == 0:
         return
-    multiply(m.d_normed, first * c, tables.pairs_turned, number * c * c, c, m.d_read, first * c, t - first, c, True)
+    label = c - 1 if shape.label_only and not shape.normed else 0  # the first channel whose gradient is needed
+    if label > 0:
+        turned = (number * c + label) * c
+        multiply(m.spare, first, tables.pairs_turned, turned, c, m.d_read, first * c, t - first, 1, False)
+        for i in range(first, t):
+            at = (i * c + label) * LANES
+            store(m.d_normed, at, load(m.d_normed, at) + load(m.spare, i * LANES))
+    else:
+        multiply(m.d_normed, first * c, tables.pairs_turned, number * c * c, c, m.d_read, first * c, t - first, c, True)
     count = t - 1 if shape.sees == CONTEXT else t
     step = 2 if shape.sees == PAST else count
     for j in range(0, count, step):
         low, many = max(first, j) if shape.sees == PAST else first, min(step, count - j)
-        by, read = Grid(low * t + j, 1, t), Grid((number * t + low) * c, c, 1)  # (tokens, readers), (readers, channels)
-        combine(m.d_normed, Grid(j * c, c, 1), m.d_weight, by, m.read, read, many, c, t - low, True)
+        by, read = Grid(low * t + j, 1, t), Grid((number * t + low) * c + label, c, 1)  # (tokens, readers), …
+        to = Grid(j * c + label, c, 1)
+        combine(m.d_normed, to, m.d_weight, by, m.read, read, many, c - label, t - low, True)
 
 
 @inner
@@ -138,12 +148,14 @@ def through_mixing(shape, m, d_mixed, layer, head, first):  # type: ignore[no-un
     """From Σ_j weight q_j to the tokens."""
     stay_apart()
     c, t, number = shape.channels, shape.tokens, layer * shape.heads + head
+    label = c - 1 if shape.label_only and shape.parts == 0 else 0  # the first channel that was written
     count = t - 1 if shape.sees == CONTEXT else t
     step = 2 if shape.sees == PAST else count
     for j in range(0, count, step):
         low, many = max(first, j) if shape.sees == PAST else first, min(step, count - j)
-        by, wrote = Grid((number * t + low) * t + j, 1, t), Grid(low * c, c, 1)
-        combine(m.d_normed, Grid(j * c, c, 1), m.weight, by, d_mixed, wrote, many, c, t - low, True)
+        by, wrote = Grid((number * t + low) * t + j, 1, t), Grid(low * c + label, c, 1)
+        to = Grid(j * c + label, c, 1)
+        combine(m.d_normed, to, m.weight, by, d_mixed, wrote, many, c - label, t - low, True)
 
 
 @inner
@@ -153,10 +165,11 @@ def through_norm(shape, m, layer):  # type: ignore[no-untyped-def]
     c, t = shape.channels, shape.tokens
     if not shape.residual:
         clear(m.d_stream, 0, m.d_stream.size)
+    low = c - 1 if shape.label_only else 0  # inputs are the prompt's own
     for i in range(t):
         at, q = i * c * LANES, (layer * t + i) * c * LANES
         if not shape.normed:
-            for b in range(c):
+            for b in range(low, c):
                 store(m.d_stream, at + b * LANES, load(m.d_stream, at + b * LANES) + load(m.d_normed, at + b * LANES))
             continue
         inner = spread(m.stream.dtype.type(0))
@@ -164,6 +177,6 @@ def through_norm(shape, m, layer):  # type: ignore[no-untyped-def]
             inner += load(m.normed, q + b * LANES) * load(m.d_normed, at + b * LANES)
         inner /= spread(shape.width)
         factor = load(m.inverse, (layer * t + i) * LANES)
-        for b in range(c):
+        for b in range(low, c):
             back = load(m.d_normed, at + b * LANES) - inner * load(m.normed, q + b * LANES)
             store(m.d_stream, at + b * LANES, load(m.d_stream, at + b * LANES) + factor * back)

@@ -184,6 +184,15 @@ def hide_later(shape, weights, rows, first):  # type: ignore[no-untyped-def]
 
 
 @inner
+def keep_inputs(shape, m):  # type: ignore[no-untyped-def]
+    """Put the prompt's inputs back into the stream: only labels are written."""
+    stay_apart()
+    c = shape.channels
+    for i in range(shape.tokens):
+        copy(m.stream, i * c * LANES, m.prompt, i * c * LANES, (c - 1) * LANES)
+
+
+@inner
 def mix(shape, tables, m, layer, head, first):  # type: ignore[no-untyped-def]
     """Add what a head writes to the next layer's stream, or to the output."""
     stay_apart()
@@ -198,6 +207,9 @@ def mix(shape, tables, m, layer, head, first):  # type: ignore[no-untyped-def]
         elif last:  # only the label
             labels = Grid(tokens + c - 1, c, 1)
             combine(m.output, Grid(0, 1, 1), m.weight, weights, m.normed, labels, 1, 1, sees, True)
+        elif shape.label_only:
+            labels, to = Grid(tokens + c - 1, c, 1), Grid(i * c + c - 1, c, 1)
+            combine(m.stream, to, m.weight, weights, m.normed, labels, many, 1, sees, True)
         else:
             to = Grid(i * c, c, 1)
             combine(m.stream, to, m.weight, weights, m.normed, Grid(tokens, c, 1), many, c, sees, True)

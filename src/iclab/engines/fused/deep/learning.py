@@ -61,6 +61,7 @@ def make_shape(training: Training, rank: int, length: int) -> Shape:
         gates=(parts or rank + 1) if options.get("gating") == "channel" else int("gate" in named),
         residual=options["residual"],
         normed=options["norm"] == "rms",
+        label_only=options["stream"] == "label",
         factor=dtype.type(1.0 / length if options.get("divide") else 1.0),
         width=dtype.type(training.prompts.patterns.dimension + 1),
     )

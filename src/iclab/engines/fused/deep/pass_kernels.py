@@ -13,7 +13,16 @@ from iclab.engines.fused.deep.backward_kernels import (
     through_weights,
 )
 from iclab.engines.fused.deep.channel_kernels import mix_channels, through_channels
-from iclab.engines.fused.deep.forward_kernels import first_reader, gate, mix, normalise, scale, score, soften
+from iclab.engines.fused.deep.forward_kernels import (
+    first_reader,
+    gate,
+    keep_inputs,
+    mix,
+    normalise,
+    scale,
+    score,
+    soften,
+)
 from iclab.engines.fused.deep.shape import GATED, LINEAR
 from iclab.engines.fused.lanes import clear, copy, load, stay_apart, store
 from iclab.prompts.compiling import inner
@@ -48,6 +57,8 @@ def forward(shape, tables, m):  # type: ignore[no-untyped-def]
             else:
                 soften(shape, m, layer, head, first)
             mix(shape, tables, m, layer, head, first)
+        if shape.label_only and not last:
+            keep_inputs(shape, m)
 
 
 @inner

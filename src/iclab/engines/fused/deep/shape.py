@@ -38,6 +38,8 @@ class Shape(NamedTuple):
     """The gates of a head: 0, 1, or one per channel of its value."""
     residual: bool
     normed: bool
+    label_only: bool
+    """Whether layers write only the label."""
     factor: Any
     """What linear attention is multiplied by: 1/l or 1."""
     width: Any
