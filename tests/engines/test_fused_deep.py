@@ -33,6 +33,9 @@ OPTIONS = {
     "three heads, no residual stream": {"heads": 3, "residual": False, "norm": "rms"},
     "label only": {"stream": "label", "norm": "none"},
     "label only, norm, no residual stream": {"stream": "label", "residual": False, "norm": "rms"},
+    "norm of scores": {"norm": "scores"},
+    "norm of scores, label only": {"norm": "scores", "stream": "label"},
+    "norm of scores, two heads": {"norm": "scores", "heads": 2, "residual": False},
     "label only, values": {"stream": "label", "values": True, "norm": "none"},
     "label only, two heads": {"stream": "label", "heads": 2, "norm": "rms"},
 }
@@ -45,6 +48,7 @@ CASES = [
     ("deep-mamba", "gates by channel, one layer, no norm", {"gating": "channel", "layers": 1, "norm": "none"}),
     ("deep-mamba", "gates by channel, values", {"gating": "channel", "values": True, "residual": False}),
     ("deep-mamba", "gates by channel, two heads", {"gating": "channel", "heads": 2}),
+    ("deep-mamba", "gates by channel, norm of scores", {"gating": "channel", "norm": "scores", "values": True}),
     ("deep-mamba", "gates by channel, label only", {"gating": "channel", "stream": "label"}),
     ("deep-mamba", "gates by channel, values, label only", {"gating": "channel", "values": True, "stream": "label"}),
 ]

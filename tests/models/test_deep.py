@@ -14,6 +14,10 @@ from iclab.models.deep_mamba import gate_matrix
 from iclab.prompts import Patterns
 
 
+def divided(tokens):
+    return np.array([token / np.sqrt(np.mean(token**2) + 1e-6) for token in tokens])
+
+
 class DeepSuite(ModelSuite):
     """Every sum of `iclab.models.deep` as a loop over positions i, heads h and tokens j."""
 
@@ -27,6 +31,8 @@ class DeepSuite(ModelSuite):
         raise NotImplementedError
 
     def scores(self, weights, layer, head, tokens, i):
+        if self.make().norm == "scores":
+            tokens = divided(tokens)
         key, query = weights["key"][layer, head], weights["query"][layer, head]
         return np.array([token @ key.T @ query @ tokens[i] for token in tokens])
 
@@ -36,7 +42,7 @@ class DeepSuite(ModelSuite):
         for layer in range(options.layers):
             tokens = stream.copy()
             if options.norm == "rms":
-                tokens = np.array([t / np.sqrt(np.mean(t**2) + 1e-6) for t in stream])
+                tokens = divided(stream)
             new = np.zeros_like(stream)
             for i in range(len(stream)):
                 here = []
@@ -113,6 +119,10 @@ class TestMambaLabelOnly(MambaSuite):
     options = {"stream": "label", "norm": "none"}
 
 
+class TestMambaNormOfScores(MambaSuite):
+    options = {"norm": "scores", "heads": 2}
+
+
 class TestMambaHeads(MambaSuite):
     options = {"heads": 3, "residual": True}
 
@@ -180,6 +190,10 @@ class TestSoftmaxDefault(SoftmaxSuite):
 
 class TestSoftmaxLabelOnly(SoftmaxSuite):
     options = {"stream": "label", "heads": 2}
+
+
+class TestSoftmaxNormOfScores(SoftmaxSuite):
+    options = {"norm": "scores"}
 
 
 class TestSoftmaxPast(SoftmaxSuite):
@@ -324,7 +338,7 @@ BAD = {
     "half a layer": ("deep-linear", {"layers": 1.5}, "layers = 1.5: must be a whole number of at least 1"),
     "no heads": ("deep-softmax", {"heads": 0}, "heads = 0: must be a whole number of at least 1"),
     "a stream nobody knows": ("deep-mamba", {"stream": "query"}, "stream = 'query': must be full or label"),
-    "a norm nobody knows": ("deep-linear", {"norm": "layer"}, "norm = 'layer': must be none or rms"),
+    "a norm nobody knows": ("deep-linear", {"norm": "layer"}, "norm = 'layer': must be none, rms or scores"),
     "a gate nobody knows": ("deep-mamba", {"gating": "matrix"}, "gating = 'matrix': must be scalar or channel"),
     "a form nobody knows": ("deep-mamba", {"form": "closed"}, "form = 'closed': must be parallel or recurrence"),
     "looking elsewhere": ("deep-softmax", {"sees": "future"}, "sees = 'future': must be all, past or context"),

@@ -8,6 +8,9 @@ l + 1 tokens and writes a new token at every position, which the next layer read
     Q⁽ᵏ⁾ = norm(P⁽ᵏ⁾),     P⁽ᵏ⁺¹⁾ = mix(Q⁽ᵏ⁾)   or, with a residual stream,   P⁽ᵏ⁾ + mix(Q⁽ᵏ⁾),
     F(Ψ; P) = the label's coordinate of the query's token in P⁽ᴷ⁾.
 
+``norm`` divides a token by its root mean square, or leaves it as it is. With ``norm="scores"`` only keys and queries
+read tokens that are divided; values and gates read the tokens themselves.
+
 With ``stream="label"`` inputs pass through all layers unchanged: a layer writes only the label's coordinate, so that
 every layer reads the examples themselves, and labels that earlier layers have worked on.
 
@@ -37,7 +40,7 @@ from iclab.models.answer import Answer
 from iclab.models.attention import diagonal
 from iclab.models.base import Architecture, points
 
-Norm = Literal["none", "rms"]
+Norm = Literal["none", "rms", "scores"]
 Stream = Literal["full", "label"]
 Sees = Literal["all", "past", "context"]
 
@@ -80,8 +83,8 @@ class Deep(Architecture, ABC):
         check_switches(residual=residual, values=heads > 1 if values is None else values)
         if dimension % heads:
             raise InputError(f"heads = {heads}: must divide the dimension {dimension}")
-        if norm not in ("none", "rms"):
-            raise InputError(f"norm = {norm!r}: must be none or rms")
+        if norm not in ("none", "rms", "scores"):
+            raise InputError(f"norm = {norm!r}: must be none, rms or scores")
         if stream not in ("full", "label"):
             raise InputError(f"stream = {stream!r}: must be full or label")
         if values is False and heads > 1:
@@ -119,7 +122,7 @@ class Deep(Architecture, ABC):
             last = layer == self.layers - 1  # only the query's label is read there
             stream = self.at(layer, "stream", stream)
             label_only = last or self.stream == "label"
-            mixed = self.mix(layer, self._normed(stream), 1 if last else tokens.shape[1], label_only)
+            mixed = self.mix(layer, self._normed("rms", stream), 1 if last else tokens.shape[1], label_only)
             new = self._merged(layer, self.at(layer, "heads", mixed.values))  # (batch, n, d + 1 or 1)
             if label_only:
                 new = new[..., -1:]
@@ -134,14 +137,18 @@ class Deep(Architecture, ABC):
         """Pass a value through the point that gives a step of a layer its name."""
         return self.layer[layer][step](value)  # type: ignore[index]
 
-    def _normed(self, stream: Tensor) -> Tensor:
-        if self.norm == "none":
-            return stream
-        return F.rms_norm(stream, stream.shape[-1:], eps=1e-6)
+    def _normed(self, where: Norm, tokens: Tensor) -> Tensor:
+        """Divide tokens by their root mean square, if this is where the model does."""
+        return F.rms_norm(tokens, tokens.shape[-1:], eps=1e-6) if self.norm == where else tokens
+
+    def compared(self, tokens: Tensor) -> Tensor:
+        """Return tokens as keys and queries read them."""
+        return self._normed("scores", tokens)
 
     def scores(self, layer: int, readers: Tensor, seen: Tensor, scale: float = 1.0) -> Tensor:
         """Return q_jᵀ W_Bᵀ W_C q_i for readers i (batch, n, d + 1) and tokens j they see: (batch, heads, n, tokens)."""
         key, query = self.key[layer], scale * self.query[layer]  # (heads, d / heads, d + 1)
+        readers, seen = self.compared(readers), self.compared(seen)
         if self.heads == 1:  # W_BᵀW_C first: one product less per token
             return (project(readers, key[0].mT @ query[0]) @ seen.mT).unsqueeze(1)
         return by_head(readers, query) @ by_head(seen, key).mT

@@ -23,7 +23,8 @@ class DeepLinear(Deep):
         heads: the number of slices that keys and values are cut into; must divide d.
         values: whether to have W_V and W_O; by default only with several heads.
         residual: whether a layer adds to the stream, or replaces it.
-        norm: ``rms`` divides each token by its root mean square before a layer reads it.
+        norm: ``rms`` divides each token by its root mean square before a layer reads it, ``scores`` only for keys and
+            queries; ``none`` does not.
         divide: whether to divide attention by l.
         sees: ``all``, ``past`` or ``context``.
         init_scale: δ, the first d diagonal entries of W_B and W_C.

@@ -35,7 +35,8 @@ class DeepMamba(Deep):
         heads: the number of slices that keys and values are cut into; must divide d. Each head has its own gate.
         values: whether to have W_V and W_O; by default only with several heads.
         residual: whether a layer adds to the stream, or replaces it.
-        norm: ``rms`` divides each token by its root mean square before a layer reads it.
+        norm: ``rms`` divides each token by its root mean square before a layer reads it, ``scores`` only for keys and
+            queries; ``none`` does not.
         gating: one ``scalar`` gate per head, or one per ``channel`` of its value, at ten times the cost.
         init_scale: δ, the first d diagonal entries of W_B and W_C.
         form: ``parallel`` or ``recurrence``: the same function, but the recurrence is slower.
@@ -100,7 +101,8 @@ class DeepMamba(Deep):
 
     def _recurrence(self, layer: int, tokens: Tensor, count: int, values: Tensor, logits: Tensor) -> Mixed:
         """Run (88) from h_0 = 0 with the whole state (batch, heads, channels, d / heads)."""
-        keys, queries = (by_head(tokens, weight[layer]) for weight in (self.key, self.query))  # (…, l + 1, d / heads)
+        read = self.compared(tokens)
+        keys, queries = (by_head(read, weight[layer]) for weight in (self.key, self.query))  # (…, l + 1, d / heads)
         delta = F.softplus(logits)  # Δ_i
         decay, inflow = torch.exp(-delta), -torch.expm1(-delta)  # 1 − σ and σ
         state = torch.zeros_like(values[:, :, 0, :, None] * keys[:, :, 0, None, :])

@@ -1,6 +1,7 @@
 """Answers of deep linear attention without the tokens of layers in between, compiled by numba.
 
-If there is no norm, every position sees all tokens, and whole tokens are written, a layer maps all tokens alike, and S = Σ_j q_j q_jᵀ with them:
+If there is no norm, every position sees all tokens, and layers write whole tokens, a layer maps all tokens alike, and
+S = Σ_j q_j q_jᵀ with them:
 
     q_i ← q_i + f Σ_j q_j (q_jᵀ P q_i) = A q_i,     A = I + f S P,     S ← A S Aᵀ,     P = W_BᵀW_C
 

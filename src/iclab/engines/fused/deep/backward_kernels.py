@@ -38,7 +38,7 @@ def through_weights(shape, m, d_mixed, layer, head, first):  # type: ignore[no-u
     for i in range(first, t, step):
         many = min(step, t - i)
         sees, wrote = seen(shape, i + many - 1), Grid(i * c + low, c, 1)
-        combine(m.d_weight, Grid(i * t, t, 1), d_mixed, wrote, m.normed, tokens, many, sees, c - low, False)
+        combine(m.d_weight, Grid(i * t, t, 1), d_mixed, wrote, m.raw, tokens, many, sees, c - low, False)
 
 
 @inner
@@ -105,9 +105,9 @@ def through_gates(shape, tables, m, layer, head, first):  # type: ignore[no-unty
         store(m.d_logit, k * LANES, d_logit)
         across += later - earlier
     gate, tokens = Grid(number * c, c, 1), Grid(layer * t * c, c, 1)
-    combine(tables.d_gate, gate, m.d_logit, Grid(0, t, 1), m.normed, tokens, 1, c, t, True)
+    combine(tables.d_gate, gate, m.d_logit, Grid(0, t, 1), m.raw, tokens, 1, c, t, True)
     if layer > 0:
-        multiply(m.d_normed, 0, tables.gate_turned, number * c, 1, m.d_logit, 0, t, c, True)
+        multiply(m.d_raw, 0, tables.gate_turned, number * c, 1, m.d_logit, 0, t, c, True)
 
 
 @inner
@@ -155,7 +155,7 @@ def through_mixing(shape, m, d_mixed, layer, head, first):  # type: ignore[no-un
         low, many = max(first, j) if shape.sees == PAST else first, min(step, count - j)
         by, wrote = Grid((number * t + low) * t + j, 1, t), Grid(low * c + label, c, 1)
         to = Grid(j * c + label, c, 1)
-        combine(m.d_normed, to, m.weight, by, d_mixed, wrote, many, c - label, t - low, True)
+        combine(m.d_raw, to, m.weight, by, d_mixed, wrote, many, c - label, t - low, True)
 
 
 @inner
@@ -168,6 +168,9 @@ def through_norm(shape, m, layer):  # type: ignore[no-untyped-def]
     low = c - 1 if shape.label_only else 0  # inputs are the prompt's own
     for i in range(t):
         at, q = i * c * LANES, (layer * t + i) * c * LANES
+        if shape.apart:
+            for b in range(low, c):
+                store(m.d_stream, at + b * LANES, load(m.d_stream, at + b * LANES) + load(m.d_raw, at + b * LANES))
         if not shape.normed:
             for b in range(low, c):
                 store(m.d_stream, at + b * LANES, load(m.d_stream, at + b * LANES) + load(m.d_normed, at + b * LANES))

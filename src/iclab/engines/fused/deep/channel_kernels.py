@@ -21,10 +21,10 @@ def mix_channels(shape, tables, m, layer, head, first):  # type: ignore[no-untyp
     last = layer == shape.layers - 1
     open_gates(shape, tables, m, layer, head)
     add_attention(shape, m, layer, head, real(1))
-    carried, start = m.normed, layer * t * n
+    carried, start = m.raw, layer * t * n
     if shape.parts > 0:
         carried, start = m.carried, number * t * n
-        multiply(m.carried, start, tables.value, number * n * c, c, m.normed, layer * t * c, t, n, False)
+        multiply(m.carried, start, tables.value, number * n * c, c, m.raw, layer * t * c, t, n, False)
     low = n - 1 if last and shape.parts == 0 else 0  # only the label
     for i in range(first, t):
         to, row = (number * t + i) * n * LANES, (number * t + i) * t * LANES
@@ -72,22 +72,22 @@ def through_channels(shape, tables, m, layer, head, first):  # type: ignore[no-u
         combine(tables.d_output, Grid(turned, n, 1), m.d_stream, wrote, m.mixed, mixed, c, n, t - first, True)
         channels_back(shape, m, m.d_mixed, m.carried, number * t * n, layer, head, first)
     else:
-        channels_back(shape, m, m.d_stream, m.normed, layer * t * n, layer, head, first)
+        channels_back(shape, m, m.d_stream, m.raw, layer * t * n, layer, head, first)
     hide_later(shape, m.d_weight, 0, first)
     gates_back(shape, m, number)
     tokens, logits, values = Grid(layer * t * c, c, 1), Grid(0, 1, n), Grid(0, 1, n)  # (gates, tokens)
-    combine(tables.d_gate, Grid(number * n * c, c, 1), m.d_logit, logits, m.normed, tokens, n, c, t, True)
+    combine(tables.d_gate, Grid(number * n * c, c, 1), m.d_logit, logits, m.raw, tokens, n, c, t, True)
     if shape.parts > 0:
         to = Grid(number * n * c, c, 1)
-        combine(tables.d_value, to, m.d_carried, values, m.normed, tokens, n, c, t, True)
+        combine(tables.d_value, to, m.d_carried, values, m.raw, tokens, n, c, t, True)
     if layer == 0:
         return
-    multiply(m.d_normed, 0, tables.gate_turned, number * c * n, n, m.d_logit, 0, t, c, True)
+    multiply(m.d_raw, 0, tables.gate_turned, number * c * n, n, m.d_logit, 0, t, c, True)
     if shape.parts > 0:
-        multiply(m.d_normed, 0, tables.value_turned, number * c * n, n, m.d_carried, 0, t, c, True)
+        multiply(m.d_raw, 0, tables.value_turned, number * c * n, n, m.d_carried, 0, t, c, True)
     else:
         for e in range(0, t * c * LANES, LANES):
-            store(m.d_normed, e, load(m.d_normed, e) + load(m.d_carried, e))
+            store(m.d_raw, e, load(m.d_raw, e) + load(m.d_carried, e))
 
 
 @inner

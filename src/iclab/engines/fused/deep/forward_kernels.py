@@ -51,10 +51,12 @@ def together(shape, first):  # type: ignore[no-untyped-def]
 
 @inner
 def normalise(shape, m, layer):  # type: ignore[no-untyped-def]
-    """Divide every token by its root mean square, or copy it."""
+    """Divide every token by its root mean square, or copy it; for `Shape.apart`, do both."""
     stay_apart()
     real, size = m.stream.dtype.type, shape.tokens * shape.channels * LANES
     start = layer * size
+    if shape.apart:
+        copy(m.raw, start, m.stream, 0, size)
     if not shape.normed:
         copy(m.normed, start, m.stream, 0, size)
         return
@@ -145,7 +147,7 @@ def open_gates(shape, tables, m, layer, head):  # type: ignore[no-untyped-def]
     real, c, t, g = m.weight.dtype.type, shape.channels, shape.tokens, shape.gates
     number = layer * shape.heads + head
     start, size = number * t * g * LANES, t * g * LANES
-    multiply(m.decay, number * t * g, tables.gate, number * g * c, c, m.normed, layer * t * c, t, g, False)
+    multiply(m.decay, number * t * g, tables.gate, number * g * c, c, m.raw, layer * t * c, t, g, False)
     inflow, decay = m.inflow[start : start + size], m.decay[start : start + size]
     for e in range(size):
         power = exponential(-decay[e])
@@ -203,16 +205,16 @@ def mix(shape, tables, m, layer, head, first):  # type: ignore[no-untyped-def]
         sees, weights = seen(shape, i + many - 1), Grid((number * t + i) * t, t, 1)
         if shape.parts > 0:
             to = Grid((number * t + i) * c, c, 1)
-            combine(m.mixed, to, m.weight, weights, m.normed, Grid(tokens, c, 1), many, c, sees, False)
+            combine(m.mixed, to, m.weight, weights, m.raw, Grid(tokens, c, 1), many, c, sees, False)
         elif last:  # only the label
             labels = Grid(tokens + c - 1, c, 1)
-            combine(m.output, Grid(0, 1, 1), m.weight, weights, m.normed, labels, 1, 1, sees, True)
+            combine(m.output, Grid(0, 1, 1), m.weight, weights, m.raw, labels, 1, 1, sees, True)
         elif shape.label_only:
             labels, to = Grid(tokens + c - 1, c, 1), Grid(i * c + c - 1, c, 1)
-            combine(m.stream, to, m.weight, weights, m.normed, labels, many, 1, sees, True)
+            combine(m.stream, to, m.weight, weights, m.raw, labels, many, 1, sees, True)
         else:
             to = Grid(i * c, c, 1)
-            combine(m.stream, to, m.weight, weights, m.normed, Grid(tokens, c, 1), many, c, sees, True)
+            combine(m.stream, to, m.weight, weights, m.raw, Grid(tokens, c, 1), many, c, sees, True)
     if shape.parts == 0:
         return
     mixed = (number * t + first) * c

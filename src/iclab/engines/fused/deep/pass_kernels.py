@@ -71,6 +71,7 @@ def backward(shape, tables, m):  # type: ignore[no-untyped-def]
         layer = shape.layers - 1 - back
         first = first_reader(shape, layer)
         clear(m.d_normed, 0, m.d_normed.size)
+        clear(m.d_raw, 0, m.d_raw.size)
         for head in range(shape.heads):
             if shape.gates > 1:
                 through_channels(shape, tables, m, layer, head, first)

@@ -38,6 +38,8 @@ class Shape(NamedTuple):
     """The gates of a head: 0, 1, or one per channel of its value."""
     residual: bool
     normed: bool
+    apart: bool
+    """Whether only scores read normed tokens, and values and gates the tokens themselves."""
     label_only: bool
     """Whether layers write only the label."""
     factor: Any
@@ -112,6 +114,7 @@ class Memory(NamedTuple):
     prompt: NDArray[Any]  # (tokens, channels) what the first layer reads
     stream: NDArray[Any]  # (tokens, channels) what the present layer reads, and then what it wrote
     normed: NDArray[Any]  # (layers, tokens, channels) what each layer read, after its norm
+    raw: NDArray[Any]  # (layers, tokens, channels) what its values and gates read: the same array, unless `Shape.apart`
     inverse: NDArray[Any]  # (layers, tokens) what the norm multiplied it by
     read: NDArray[Any]  # (layers, heads, tokens, channels) W_BᵀW_C q_i
     weight: NDArray[Any]  # (layers, heads, tokens, tokens) of token j for position i
@@ -125,6 +128,7 @@ class Memory(NamedTuple):
     d_output: NDArray[Any]  # (LANES,)
     d_stream: NDArray[Any]  # (tokens, channels)
     d_normed: NDArray[Any]
+    d_raw: NDArray[Any]  # the same array, unless `Shape.apart`
     d_mixed: NDArray[Any]
     d_read: NDArray[Any]
     d_carried: NDArray[Any]
@@ -142,8 +146,10 @@ def make_memory(shape: Shape, dtype: Any) -> Memory:
     layers, heads, by_channel = shape.layers, shape.layers * shape.heads, shape.gates > 1
     mixed = t * g if by_channel else tc * (shape.parts > 0)
     carried = t * shape.parts * by_channel
-    kept = (tc, tc, layers * tc, layers * t, heads * tc, heads * t * t, heads * mixed, heads * carried)
+    read = (tc, tc, layers * tc, layers * tc * shape.apart, layers * t, heads * tc)
+    kept = (*read, heads * t * t, heads * mixed, heads * carried)
     gates = (heads * t * g, heads * t * g, layers * t, layers * t)
-    back = (1, 1, tc, tc, tc, tc, t * g * by_channel, t * t, t * g, t * g, t * g)
+    back = (1, 1, tc, tc, tc * shape.apart, tc, tc, t * g * by_channel, t * t, t * g, t * g, t * g)
     scratch = (max(g, t), (layers + 1) * shape.channels)
-    return Memory(*(np.zeros(size * LANES, dtype=dtype) for size in (*kept, *gates, *back, *scratch)))
+    memory = Memory(*(np.zeros(size * LANES, dtype=dtype) for size in (*kept, *gates, *back, *scratch)))
+    return memory if shape.apart else memory._replace(raw=memory.normed, d_raw=memory.d_normed)
