@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
-from functools import cached_property, partial
+from functools import cached_property
 from typing import Annotated, Any, Literal
 
 from pydantic import Field, model_validator
@@ -257,7 +257,7 @@ class Readings(Experiment[ReadingsSettings]):
 
     def chart(self, rows: list[Row], settings: ReadingsSettings) -> Figure:
         """Draw a map of verdicts per part, and beside it how many claims hold under each reading."""
-        found = {}
+        found: dict[str, Any] = {}
         for part in settings.parts:
             verdicts = all_verdicts(rows, settings, part)
             if verdicts:

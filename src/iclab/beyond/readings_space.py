@@ -127,9 +127,7 @@ PARTS: dict[str, Part] = {
     "M, one layer": Part(
         ("M-fig2",), ONE_LAYER, {"M-fig2": {"yardsticks": False, "label_rules": ("flip", "target", "random")}}
     ),
-    "T": Part(
-        ("T-fig2", "T-fig3", "T-fig5"), NONLINEAR, {"T-fig3": {"models": ("softmax-mlp",), "more_tasks": ()}}
-    ),
+    "T": Part(("T-fig2", "T-fig3", "T-fig5"), NONLINEAR, {"T-fig3": {"models": ("softmax-mlp",), "more_tasks": ()}}),
     "S": Part(("S-fig1",), SELECTORS),
 }
 """The searches. Experiments whose papers leave nothing unsaid, or that train other models, have none."""
@@ -176,7 +174,8 @@ def drawn_readings(part: str, trainings: int, tests: int, seed: int = 0) -> list
 
 def neighbours(part: str, reading: Reading) -> list[Reading]:
     """Return the readings that differ from one in a single dimension."""
-    space, found = PARTS[part].space, []
+    space = PARTS[part].space
+    found: list[Reading] = []
     for dimension, values in space.items():
         own = next(iter(values))
         for value in values:

@@ -136,7 +136,7 @@ class Shift(Experiment[ShiftSettings]):
                 *_length_claims(settings, model),
             ]
             about = [replace(claim, models=(model,)) for claim in about]
-            claims += [_if_trained(claim, settings) for claim in about] if model == "gpt2" else about
+            claims += [if_trained(claim, settings) for claim in about] if model == "gpt2" else about
         return [*claims, _leak_claim(settings)] if "softmax-mlp" in settings.models else claims
 
     def table(self, rows: list[Row], settings: ShiftSettings) -> list[dict[str, Any]]:
@@ -308,9 +308,9 @@ def _tests(settings: ShiftSettings) -> list[tuple[dict[str, Any], str, Prompts]]
     return tests
 
 
-def _if_trained(claim: Claim, settings: ShiftSettings) -> Claim:
+def if_trained(claim: Claim, settings: GPT2Paper) -> Claim:
     """Decide nothing about a GPT-2 with less than its whole training, as in the quick edition."""
-    whole = ShiftSettings().gpt2_steps
+    whole = GPT2Paper().gpt2_steps
     if settings.gpt2_steps >= whole:
         return claim
 
