@@ -115,12 +115,12 @@ class GatesByDistance(Experiment[GateSettings]):
         self, settings: GateSettings, name: str, layer: int, stage: str, statement: str, **more: Any
     ) -> Claim:
         """Claim that gates of outliers are small in one layer of one model."""
-        ratios = partial(_ratios, layer=layer, stage=stage, near=settings.near)
+        of_layer = partial(ratios, layer=layer, stage=stage, near=settings.near)
         return Claim(
             f"{self.id}.outlier-small.{name}",
             statement,
             f"outlier gate / clean gate < {SMALL}, mean over distances 1 to {settings.near}, over seeds",
-            judged(mean_point(settings.seeds, ratios), every_below, SMALL),
+            judged(mean_point(settings.seeds, of_layer), every_below, SMALL),
             **{"models": ("deep-mamba",)} | more,
         )
 
@@ -224,7 +224,7 @@ def _each(rows: list[Row], layer: int, stage: str, kinds: Sequence[str], how: Ca
     return found
 
 
-def _ratios(rows: list[Row], layer: int, stage: str, near: int) -> BySeed:
+def ratios(rows: list[Row], layer: int, stage: str, near: int) -> BySeed:
     """Return outlier gate / clean gate of each seed, mean over distances."""
 
     def how(clean: Profile, outlier: Profile) -> float:
@@ -235,7 +235,7 @@ def _ratios(rows: list[Row], layer: int, stage: str, near: int) -> BySeed:
 
 def _shut(rows: list[Row], layer: int, near: int) -> BySeed:
     """Return how much the ratio of each seed falls in training."""
-    before, after = (_ratios(rows, layer, stage, near) for stage in ("untrained", "trained"))
+    before, after = (ratios(rows, layer, stage, near) for stage in ("untrained", "trained"))
     return difference(before, after)
 
 
