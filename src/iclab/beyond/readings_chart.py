@@ -9,7 +9,7 @@ from iclab.study.charts import VERDICTS, Axis, Figure, Panel, Series, shaded
 
 SIGNS = {"fails": "×", "undecided": "·", "in direction": "↗"}
 CELLS = {verdict: replace(shaded(verdict, colour), shade=1.0) for verdict, colour in VERDICTS.items()}
-SHARE = replace(shaded("share of readings, %", "#D9D9D9"), shade=0.6)
+SHARE = replace(shaded("share of readings, %", "#6b6b6b"), shade=1.0)
 OWN, BEST, EVERY = "iclab's own", "most favourable", "all tried, %"
 ONE = Series("a reading", "#8a8a8a", line=False, size=14.0)
 MARKED = {
