@@ -17,6 +17,9 @@ def tiny(id_):
     quick = find(id_).settings().quick()
     if id_ == "sensitivity":
         return quick.replace(seeds=2, test_prompts=6, of=("M-fig2",), less={"M-fig2": TINY_FIG2})
+    if id_ == "readings":
+        few = {"parts": ("M, one layer",), "less": {"M-fig2": TINY_FIG2}, "favourable": {}}
+        return quick.replace(seeds=2, test_prompts=6, search_prompts=6, **few)
     kept = {"watched": 2 if isinstance(quick.watched, int) else quick.watched[:2]} if hasattr(quick, "watched") else {}
     return quick.replace(**TINY, **kept, **{name: value for name, value in SMALLER.items() if hasattr(quick, name)})
 

@@ -30,7 +30,7 @@ from iclab.catalog import find
 from iclab.lab import TrainingCell
 from iclab.probes import Interval, Row, at_confidence
 from iclab.study.charts import Figure
-from iclab.study.claims import Claim, Judge, Point, every_above, every_below, judged
+from iclab.study.claims import DECIDED, Claim, Judge, Point, every_above, every_below, judged
 from iclab.study.experiment import Condition, Experiment
 from iclab.study.settings import Chosen, Different, Settings
 
@@ -66,6 +66,10 @@ class ReadingsSettings(Settings):
             "The claim readings.PART.found checks that none tried is better"
         ),
     ] = {"M, three layers": {}, "M, one layer": {}, "T": {}, "S": {}}
+    less: Annotated[
+        dict[str, dict[str, Any]],
+        Chosen("further changes of single experiments, besides leaving out what only iclab's claims need", grid=True),
+    ] = {}
     search_seeds: Annotated[int, Field(ge=2, le=8), Chosen("per reading in the search", grid=True)] = 2
     search_prompts: Annotated[int, Field(ge=1), Chosen("per seed and condition in the search", grid=True)] = 1_000
     seeds: Annotated[int, Field(ge=2), Chosen("fresh ones, for the verdicts", grid=True)] = 16
@@ -155,7 +159,8 @@ class View:
             "engine": self.of.engine,
         }
         for id_ in part.experiments:
-            usual = find(id_).settings().quick().replace(**part.less.get(id_, {}), **counts)
+            less = {**part.less.get(id_, {}), **self.of.less.get(id_, {}), **counts}
+            usual = find(id_).settings().quick().replace(**less)
             found[id_] = usual.changed(changes_of(self.part, self.reading)) if self.reading else usual
         return found
 
@@ -199,7 +204,7 @@ Verdicts = dict[tuple[str, ...], dict[str, str]]
 
 
 def all_verdicts(rows: list[Row], settings: ReadingsSettings, part: str) -> Verdicts | None:
-    """Judge every view of a part; None if some have no rows."""
+    """Judge every view of a part; None if some have no rows, or if no claim is decided under any."""
     mine: dict[tuple[str, ...], list[Row]] = defaultdict(list)
     for row in rows:
         if row["part"] == part:
@@ -208,6 +213,8 @@ def all_verdicts(rows: list[Row], settings: ReadingsSettings, part: str) -> Verd
     if any(view.key not in mine for view in views):
         return None
     found = {view.key: view.verdicts(mine[view.key]) for view in views}
+    if not any(verdict in DECIDED for verdicts in found.values() for verdict in verdicts.values()):
+        return None
     asked = {claim for verdicts in found.values() for claim, verdict in verdicts.items() if verdict != "not run"}
     return {key: {c: v for c, v in verdicts.items() if c in asked} for key, verdicts in found.items()}
 

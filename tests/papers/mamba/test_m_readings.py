@@ -2,7 +2,7 @@
 
 import pytest
 
-from iclab.papers.mamba.readings import BELOW, BEYOND, CLOSE, RULES, STATE, Readings, ReadingsSettings, where
+from iclab.papers.mamba.readings import BELOW, BEYOND, CLOSE, RULES, STATE, Readings, ReadingsSettings, state_of, where
 
 SETTINGS = ReadingsSettings(seeds=8, scales=(20 / 3,), countings=("bernoulli", "exact"))
 
@@ -57,7 +57,7 @@ def test_nothing_is_judged_without_rows():
 
 def test_every_claim_is_about_measured_cells():
     columns = [condition.columns for condition in Readings().conditions(SETTINGS)]
-    assert len({tuple(c.items()) for c in columns}) == 4 * 2 * (3 * 2 + 1 + 3) + 2
+    assert len({tuple(c.items()) for c in columns}) == 4 * 2 * (3 * 2 + 1 + 3) + 2 + 2 * 4
 
 
 @pytest.mark.parametrize(("error", "verdict"), [(0.001, "holds"), (0.2, "fails")])
@@ -69,3 +69,16 @@ def test_a_small_state_is_judged_by_its_own_rows(error, verdict):
         for seed in range(8)
     ]
     assert verdicts(rows)["state"] == verdict
+
+
+@pytest.mark.parametrize(("more", "verdict"), [(0.001, "holds"), (0.05, "fails")])
+def test_what_a_small_state_costs_is_seen_on_paired_seeds(more, verdict):
+    rows = []
+    for length in SETTINGS.state_lengths:
+        for fraction in (0.0, BELOW):
+            for seed in range(8):
+                for m, extra in (("l + 1", more), ("d", 0.0)):
+                    columns = where("mamba", state_of(m, length), 20 / 3, "bernoulli", "flip", fraction)
+                    error = 0.2 * fraction + 0.01 * seed + extra
+                    rows.append(columns | {"seed": seed, "error": error, "prompts": 10_000, "diverged": False})
+    assert verdicts(rows)["state-short"] == verdict

@@ -12,9 +12,9 @@ from iclab.engines import Training
 from iclab.papers.mamba.settings import RESTORED, MambaPaper
 from iclab.probes import Row
 from iclab.study.charts import Axis, Figure, Panel, Series, shades
-from iclab.study.claims import BySeed, Claim, Judge, every_above, every_below, judged, mean_point
+from iclab.study.claims import BySeed, Claim, Judge, Point, every_above, every_below, judged, mean_point
 from iclab.study.experiment import Condition, Experiment, in_groups
-from iclab.study.rows import error_points, errors, proportion
+from iclab.study.rows import error_points, errors, paired_points, proportion
 from iclab.study.settings import Chosen, Disclosed
 
 RULES = ("flip", "target", "random")
@@ -52,11 +52,15 @@ class ReadingsSettings(MambaPaper):
         Field(min_length=1),
         Chosen("α as a probability, as in M (7), and as an exact share", grid=True),
     ] = ("bernoulli", "exact")
+    state_lengths: Annotated[
+        tuple[Annotated[int, Field(ge=1)], ...],
+        Chosen("shorter prompts, with which m = l + 1 leaves a state of few rows", grid=True),
+    ] = (5, 10)
     instead = {"train_tasks": "task_sets", "test_outlier_scale": "scales", "counting": "countings"}
 
     def quick(self) -> Self:
-        """Return the quick edition: one group of seeds, fewer prompts."""
-        return super().quick().replace(test_prompts=min(self.test_prompts, 4_000))
+        """Return the quick edition: one group of seeds, fewer prompts, one state of l + 1 rows."""
+        return super().quick().replace(test_prompts=min(self.test_prompts, 4_000), state_lengths=())
 
 
 class Readings(Experiment[ReadingsSettings]):
@@ -131,18 +135,9 @@ class Readings(Experiment[ReadingsSettings]):
                 )
             )
         best = " and ".join((f"Mamba's error / {SMALL} at α = {BELOW}", f"{LARGE} / the linear error at {BEYOND}"))
-        cells = [(f"α = {f:g}", where("mamba", STATE, scale, "bernoulli", "flip", f)) for f in (0.0, BELOW)]
         return [
             *claims,
-            Claim(
-                "M-readings.state",
-                "the state has m = l + 1 rows, as below (2), fewer than the d + 1 of a token",
-                f"Mamba's mean error < {SMALL} at α = 0 and {BELOW}, flipped labels, ring:3, m = "
-                f"{settings.context_length + 1}, κ_a' = {scale:.3g}",
-                _errors(n, cells, every_below, SMALL),
-                models=("mamba",),
-                ours=True,
-            ),
+            *_state_claims(settings),
             Claim(
                 "M-readings.both",
                 "some set of training tasks gives both claims",
@@ -202,19 +197,68 @@ class Readings(Experiment[ReadingsSettings]):
 
 
 def _small_state(settings: ReadingsSettings) -> list[Condition]:
-    """Return Mamba with a state of l + 1 rows, trained on ring:3."""
-    own = settings.as_kind(MambaPaper, train_tasks="ring:3", test_outlier_scale=settings.scales[-1])
-    model = own.model("mamba")
-    smaller = model.replace(options={**model.options, "state_size": own.context_length + 1})
-    prompts = own.train_prompts(settings.train_outlier_fraction)
-    training = Training(model=smaller, prompts=prompts, recipe=own.recipe("mamba"), engine=settings.engine)
-    found: list[Condition] = []
-    for fraction in (0.0, BELOW):
-        columns = where("mamba", STATE, settings.scales[-1], "bernoulli", "flip", fraction)
-        test = own.test_prompts_with(labels="flip", fraction=fraction)
-        cell = {"probe": "error", "prompts": test, "count": settings.test_prompts, "draw": DRAW}
-        found += in_groups(settings, columns, training, **cell)
+    """Return Mamba with a state of l + 1 rows, trained on ring:3; for other lengths, with its whole state too."""
+    scale, found = settings.scales[-1], list[Condition]()
+    for length in (settings.context_length, *settings.state_lengths):
+        usual = length == settings.context_length
+        own = settings.as_kind(MambaPaper, train_tasks="ring:3", test_outlier_scale=scale, context_length=length)
+        whole = own.model("mamba")
+        smaller = whole.replace(options={**whole.options, "state_size": length + 1})
+        for model, rows_ in ((smaller, "l + 1"), *(() if usual else ((whole, "d"),))):
+            training = Training(
+                model=model,
+                prompts=own.train_prompts(settings.train_outlier_fraction),
+                recipe=own.recipe("mamba"),
+                engine=settings.engine,
+            )
+            for fraction in (0.0, BELOW):
+                tasks = STATE if usual else state_of(rows_, length)
+                columns = where("mamba", tasks, scale, "bernoulli", "flip", fraction)
+                test = own.test_prompts_with(labels="flip", fraction=fraction)
+                cell = {"probe": "error", "prompts": test, "count": settings.test_prompts, "draw": DRAW}
+                found += in_groups(settings, columns, training, **cell)
     return found
+
+
+def _state_claims(settings: ReadingsSettings) -> list[Claim]:
+    n, scale, lengths = settings.seeds, settings.scales[-1], settings.state_lengths
+    cells = [(f"α = {f:g}", where("mamba", STATE, scale, "bernoulli", "flip", f)) for f in (0.0, BELOW)]
+    known: dict[str, Any] = {"models": ("mamba",), "ours": True}
+    usual = Claim(
+        "M-readings.state",
+        "the state has m = l + 1 rows, as below (2), fewer than the d + 1 of a token",
+        f"Mamba's mean error < {SMALL} at α = 0 and {BELOW}, flipped labels, ring:3, m = "
+        f"{settings.context_length + 1}, κ_a' = {scale:.3g}",
+        _errors(n, cells, every_below, SMALL),
+        **known,
+    )
+    short = Claim(
+        "M-readings.state-short",
+        "nor does m = l + 1 do harm with shorter prompts, whose state then has few rows",
+        f"error with m = l + 1 − error with m = d < {SMALL} at l = {' and '.join(map(str, lengths))}, α = 0 and "
+        f"{BELOW}, flipped labels, on paired seeds",
+        judged(lambda rows: _state_cost(rows, settings), every_below, SMALL),
+        **known,
+    )
+    return [usual, short] if lengths else [usual]
+
+
+def state_of(rows: str, length: int) -> str:
+    """Return the name of a training with prompts of another length and a state of so many rows."""
+    return f"ring:3, l = {length}, m = {rows}"
+
+
+def _state_cost(rows: list[Row], settings: ReadingsSettings) -> list[Point] | None:
+    """Return what a state of l + 1 rows adds to the error, on paired seeds, for every other length."""
+    pairs = []
+    for length in settings.state_lengths:
+        for fraction in (0.0, BELOW):
+            small, whole = (
+                errors(rows, **where("mamba", state_of(m, length), settings.scales[-1], "bernoulli", "flip", fraction))
+                for m in ("l + 1", "d")
+            )
+            pairs.append((f"l = {length}, α = {fraction:g}", small, whole))
+    return paired_points(pairs, settings.seeds)
 
 
 def where(model: str, tasks: str, scale: float, counting: str, rule: str, fraction: float) -> dict[str, Any]:
