@@ -65,7 +65,12 @@ class ReadingsSettings(Settings):
             "the reading of each part under which most of its paper's claims hold at once, of all that were tried. "
             "The claim readings.PART.found checks that none tried is better"
         ),
-    ] = {"M, three layers": {}, "M, one layer": {}, "T": {}, "S": {}}
+    ] = {
+        "M, three layers": {"norm": "scores", "‖v*‖": "2", "batches": "stratified", "K'": "1.01", "counting": "exact"},
+        "M, one layer": {"step sizes": "× 0.1", "batches": "stratified", "counting": "exact"},
+        "T": {},
+        "S": {},
+    }
     less: Annotated[
         dict[str, dict[str, Any]],
         Chosen("further changes of single experiments, besides leaving out what only iclab's claims need", grid=True),
