@@ -3,7 +3,7 @@
 import pytest
 
 from iclab.beyond import readings
-from iclab.beyond.readings import FRESH, SEARCH, VERDICT, Readings, ReadingsSettings, View
+from iclab.beyond.readings import FINAL, FRESH, SEARCH, VERDICT, Readings, ReadingsSettings, View
 from iclab.beyond.readings_space import PARTS, TESTED, changes_of, drawn_readings, in_words, neighbours
 from iclab.catalog import find
 from iclab.config import InputError
@@ -13,6 +13,7 @@ BEST = {"stream": "label", "κ_a'": "6"}
 SMALL = ReadingsSettings(
     parts=("M, one layer",), trainings={"M, one layer": 2}, favourable={"M, one layer": {"counting": "exact"}}
 ).quick()
+FINALS = SMALL.replace(finalists={"M, one layer": ({"K'": "3"}, {"batch": "32"})})
 
 
 @pytest.mark.parametrize("part", PARTS)
@@ -60,10 +61,11 @@ def test_neighbours_are_one_step_away():
 
 
 def test_no_seed_of_the_search_gives_a_verdict():
-    seeds = {SEARCH: set(), VERDICT: set()}
-    for condition in Readings().conditions(SMALL):
+    seeds = {SEARCH: set(), FINAL: set(), VERDICT: set()}
+    for condition in Readings().conditions(FINALS):
         seeds[condition.columns["stage_of"]].update(condition.cell.training.seeds)
     assert seeds[SEARCH] == set(range(SMALL.search_seeds))
+    assert seeds[FINAL] == set(range(8))
     assert seeds[VERDICT] == set(range(FRESH, FRESH + 8))
     assert SMALL.seed_limit == FRESH + 8
 
@@ -76,32 +78,39 @@ def test_only_what_papers_claim_is_measured():
     assert {c["step"] for c in columns if "step" in c} == {0, 500}
 
 
-def judge(monkeypatch, search, own, best):
-    """Judge made-up verdicts: how many of three claims hold under each reading of the search, and with fresh seeds."""
+def judge(monkeypatch, final, own, best):
+    """Judge made-up verdicts: how many of three claims hold under each finalist, and with fresh seeds."""
 
     def holding(count):
         return {f"c{i}": "holds" if i < count else "fails" for i in range(3)}
 
     part = SMALL.parts[0]
-    named = [in_words(reading) for reading in SMALL.tried(part)]
-    found = {(part, SEARCH, name): holding(search[i % len(search)]) for i, name in enumerate(named)}
+    named = [in_words(reading) for reading in FINALS.tried(part)]
+    found = {(part, SEARCH, name): holding(1) for name in named}
+    last = [in_words(reading) for reading in FINALS.last(part)]
+    found |= {(part, FINAL, name): holding(n) for name, n in zip(last, final, strict=True)}
     found |= {(part, VERDICT, name): holding(n) for name, n in ((named[0], own), (named[1], best))}
     monkeypatch.setattr(readings, "all_verdicts", lambda rows, settings, part: found)
-    records = [claim.verdict([{"part": part}]) for claim in Readings().claims(SMALL)]
+    records = [claim.verdict([{"part": part}]) for claim in Readings().claims(FINALS)]
     return {r["id"].rpartition(".")[2]: (r["verdict"], r["measured"]) for r in records}
 
 
 def test_counts(monkeypatch):
-    found = judge(monkeypatch, search=(1, 2, 1, 1), own=1, best=2)
+    found = judge(monkeypatch, final=(2, 1, 1, 2), own=1, best=2)
     assert found == {"found": ("holds", 0), "better": ("holds", 1), "all": ("fails", 1), "none": ("fails", 1)}
 
 
+def test_without_finalists_none_is_claimed_to_be_the_best():
+    assert not any(claim.id.endswith(".found") for claim in Readings().claims(SMALL))
+    assert FINALS.last("M, one layer")[:2] == [{"counting": "exact"}, {}]
+
+
 def test_a_better_reading_than_the_recorded_one_is_noticed(monkeypatch):
-    assert judge(monkeypatch, search=(1, 1, 3, 1), own=1, best=1)["found"] == ("fails", 2)
+    assert judge(monkeypatch, final=(1, 1, 3, 1), own=1, best=1)["found"] == ("fails", 2)
 
 
 def test_all_claims_at_once(monkeypatch):
-    found = judge(monkeypatch, search=(3, 3, 3, 3), own=3, best=3)
+    found = judge(monkeypatch, final=(3, 3, 3, 3), own=3, best=3)
     assert (found["all"], found["none"]) == (("holds", 0), ("holds", 0))
     assert found["better"] == ("fails", 0)
 

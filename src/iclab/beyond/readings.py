@@ -1,9 +1,10 @@
 """readings: the most favourable reading of each paper, of many that its unstated settings allow.
 
 The papers leave settings unsaid. `iclab.beyond.readings_space` writes down what these may be. Many readings are tried
-with a few seeds, and counted is how many of the paper's claims hold under each, all at once. The most favourable one is
-recorded in the settings; it and iclab's own are then judged with seeds that no search has seen. The search is random
-with a recorded seed, then in steps of one dimension around the best. An adaptive search, such as Optuna's, would find
+with two seeds, and counted is how many of the paper's claims hold under each, all at once. The leaders of this search
+are the finalists; with eight seeds, the best of them is the most favourable reading. It and iclab's own are then judged
+with seeds that neither has seen. The search is random with a recorded seed, then in steps of one dimension around the
+best; finalists and the best are recorded in the settings. An adaptive search, such as Optuna's, would find
 the same kind of optimum, but what it tries depends on what it found; here every cell is known before the first runs.
 """
 
@@ -19,6 +20,7 @@ from pydantic import Field, model_validator
 
 from iclab.beyond.readings_chart import draw
 from iclab.beyond.readings_space import (
+    FINALISTS,
     PARTS,
     Reading,
     changes_of,
@@ -34,11 +36,11 @@ from iclab.study.claims import DECIDED, Claim, Judge, Point, every_above, every_
 from iclab.study.experiment import Condition, Experiment
 from iclab.study.settings import Chosen, Different, Settings
 
-SEARCH, VERDICT = "search", "verdict"
+SEARCH, FINAL, VERDICT = "search", "final", "verdict"
 GLANCE = 0.5
 """The confidence of intervals in the search: two seeds cannot decide at 95 %, but they can point the way."""
-FRESH = 16
-"""Verdicts take seeds from here on. The search takes the first ones, with which iclab's own values were chosen too."""
+FRESH = 32
+"""Verdicts take seeds from here on. The others take the first ones, with which iclab's own values were chosen too."""
 
 
 class ReadingsSettings(Settings):
@@ -61,16 +63,18 @@ class ReadingsSettings(Settings):
     ] = True
     favourable: Annotated[
         dict[str, dict[str, str]],
-        Chosen(
-            "the reading of each part under which most of its paper's claims hold at once, of all that were tried. "
-            "The claim readings.PART.found checks that none tried is better"
-        ),
+        Chosen("the reading of each part under which most of its paper's claims hold at once: the best finalist"),
     ] = {
-        "M, three layers": {"norm": "scores", "‖v*‖": "2", "batches": "stratified", "K'": "1.01", "counting": "exact"},
+        "M, three layers": {"counting": "exact", "labels": "target"},
         "M, one layer": {"step sizes": "× 0.1", "batches": "stratified", "counting": "exact"},
         "T": {},
         "S": {},
     }
+    finalists: Annotated[
+        dict[str, tuple[dict[str, str], ...]],
+        Chosen("leaders of the search, compared with more seeds; the claim readings.PART.found judges the best"),
+    ] = FINALISTS
+    final_seeds: Annotated[int, Field(ge=2, le=8), Chosen("per finalist", grid=True)] = 8
     less: Annotated[
         dict[str, dict[str, Any]],
         Chosen("further changes of single experiments, besides leaving out what only iclab's claims need", grid=True),
@@ -92,6 +96,7 @@ class ReadingsSettings(Settings):
             trainings=fewer,
             tests={part: min(count, 2) for part, count in self.tests.items()},
             steps_around=False,
+            finalists={},
             seeds=min(self.seeds, 8),
             search_prompts=min(self.search_prompts, 500),
             test_prompts=min(self.test_prompts, 500),
@@ -100,14 +105,16 @@ class ReadingsSettings(Settings):
 
     @model_validator(mode="after")
     def _known(self) -> ReadingsSettings:
-        for part, reading in self.favourable.items():
+        listed = [("favourable", part, reading) for part, reading in self.favourable.items()]
+        listed += [("finalists", part, reading) for part, found in self.finalists.items() for reading in found]
+        for field, part, reading in listed:
             if part not in PARTS:
-                raise ValueError(f"favourable = {part}: must be one of {'; '.join(PARTS)}")
+                raise ValueError(f"{field} = {part}: must be one of {'; '.join(PARTS)}")
             for dimension, value in reading.items():
                 allowed = PARTS[part].space.get(dimension)
                 if allowed is None or value not in allowed:
                     named = ", ".join(PARTS[part].space if allowed is None else allowed)
-                    raise ValueError(f"favourable.{part} = {dimension}: {value}: must be one of {named}")
+                    raise ValueError(f"{field}.{part} = {dimension}: {value}: must be one of {named}")
         return self
 
     def best(self, part: str) -> Reading:
@@ -121,6 +128,12 @@ class ReadingsSettings(Settings):
         listed = [found[0], self.best(part), *found[1:], *around]
         return [reading for n, reading in enumerate(listed) if reading not in listed[:n]]
 
+    def last(self, part: str) -> list[Reading]:
+        """Return the finalists, the most favourable one first, and iclab's own; none if there are no others."""
+        others = self.finalists.get(part, ())
+        listed: list[Reading] = [self.best(part), {}, *others] if others else []
+        return [reading for n, reading in enumerate(listed) if reading not in listed[:n]]
+
     @cached_property
     def views(self) -> dict[str, list[View]]:
         """Every reading of every part in the search, then the two that are judged."""
@@ -129,6 +142,8 @@ class ReadingsSettings(Settings):
     def _views(self, part: str) -> Iterator[View]:
         for reading in self.tried(part):
             yield View(self, part, SEARCH, reading)
+        for reading in self.last(part):
+            yield View(self, part, FINAL, reading)
         for n, reading in enumerate(({}, self.best(part))):
             if n == 0 or reading:
                 yield View(self, part, VERDICT, reading)
@@ -153,16 +168,17 @@ class View:
         """The values of these columns."""
         return tuple(self.columns.values())
 
+    @property
+    def seeds(self) -> int:
+        """How many seeds it has."""
+        return {SEARCH: self.of.search_seeds, FINAL: self.of.final_seeds, VERDICT: self.of.seeds}[self.stage]
+
     @cached_property
     def settings(self) -> dict[str, Any]:
         """The settings of each experiment under this reading."""
         part, found = PARTS[self.part], {}
-        search = self.stage == SEARCH
-        counts = {
-            "seeds": self.of.search_seeds if search else self.of.seeds,
-            "test_prompts": self.of.search_prompts if search else self.of.test_prompts,
-            "engine": self.of.engine,
-        }
+        prompts = self.of.search_prompts if self.stage == SEARCH else self.of.test_prompts
+        counts = {"seeds": self.seeds, "test_prompts": prompts, "engine": self.of.engine}
         for id_ in part.experiments:
             less = {**part.less.get(id_, {}), **self.of.less.get(id_, {}), **counts}
             usual = find(id_).settings().quick().replace(**less)
@@ -181,7 +197,7 @@ class View:
         """Return the same training for the seeds of the search, or for fresh ones."""
         if self.stage == VERDICT:
             return cell.replace(group=cell.group + FRESH // cell.training.model.architecture.group_size)
-        return TrainingCell.covering(cell.training, range(self.of.search_seeds), lambda whole: False)[0]
+        return TrainingCell.covering(cell.training, range(self.seeds), lambda whole: False)[0]
 
     def verdicts(self, rows: list[Row]) -> dict[str, str]:
         """Judge the paper's claims from the rows of this view; return verdicts by claim id."""
@@ -305,15 +321,16 @@ def _claims(settings: ReadingsSettings, part: str) -> list[Claim]:
         return Claim(id_, question, predicate, judge, ours=True, counts=True)
 
     own, best = _judged(settings, part)
-    recorded = (part, SEARCH, best[2])
+    recorded = (part, FINAL, best[2])
+    final = ask(
+        "found",
+        f"the recorded reading of {part} is the most favourable of the finalists",
+        f"no finalist holds more claims with {settings.final_seeds} seeds; the number is how many more the best holds",
+        lambda found: max(held(v) for k, v in found.items() if k[1] == FINAL) - held(found[recorded]),
+        every_below,
+    )
     return [
-        ask(
-            "found",
-            f"the recorded reading of {part} is the most favourable of those tried",
-            "no reading of the search holds more claims; the number is how many more the best of them holds",
-            lambda found: max(held(v) for k, v in found.items() if k[1] == SEARCH) - held(found[recorded]),
-            every_below,
-        ),
+        *([final] if settings.last(part) else []),
         ask(
             "better",
             f"it is more favourable than iclab's own, {part}",

@@ -133,6 +133,27 @@ PARTS: dict[str, Part] = {
 """The searches. Experiments whose papers leave nothing unsaid, or that train other models, have none."""
 
 
+FINALISTS: dict[str, tuple[dict[str, str], ...]] = {
+    "M, three layers": (
+        {"counting": "exact", "labels": "target"},
+        {"norm": "scores", "‖v*‖": "2", "batches": "stratified", "K'": "1.01", "counting": "exact"},
+        {"norm": "scores", "‖v*‖": "1", "batches": "stratified", "K'": "1.01", "counting": "exact"},
+        {
+            "stream": "label",
+            "norm": "scores",
+            "residual": "no",
+            "‖v*‖": "1",
+            "batches": "stratified",
+            "counting": "exact",
+            "labels": "target",
+        },
+        {"κ_a'": "6", "counting": "exact"},
+    ),
+    "M, one layer": ({"step sizes": "× 0.1", "batches": "stratified", "counting": "exact"}, {"counting": "exact"}),
+}
+"""Leaders of the search, and what they have in common; where iclab's own leads, there are none."""
+
+
 def changes_of(part: str, reading: Reading) -> dict[str, Any]:
     """Return the changes of settings that make a reading."""
     space = PARTS[part].space
