@@ -19,7 +19,7 @@ MODELS = ("deep-mamba", "deep-linear", "deep-softmax")
 SMALL = {"dimension": 12, "relevant": 4, "irrelevant": 3, "outlier": 2}
 VECTORS = np.random.default_rng(1).normal(size=(9, 12)) * np.linspace(0.5, 1.5, 9)[:, None]
 OUTSIDE = (Mixture(weights=(1, 0), outside_norm=2.0), Mixture(weights=(0.5, 0.5), outside_norm=1.0))
-STEPS = {"deep-mamba": 0.05, "deep-linear": 0.01, "deep-softmax": 0.1}
+STEPS = {"deep-mamba": 0.05, "deep-linear": 0.01, "deep-softmax": 0.1, "deep-hybrid": 0.05}
 
 OPTIONS = {
     "as chosen": {},
@@ -51,6 +51,17 @@ CASES = [
     ("deep-mamba", "gates by channel, norm of scores", {"gating": "channel", "norm": "scores", "values": True}),
     ("deep-mamba", "gates by channel, label only", {"gating": "channel", "stream": "label"}),
     ("deep-mamba", "gates by channel, values, label only", {"gating": "channel", "values": True, "stream": "label"}),
+    ("deep-hybrid", "all kinds", {"layers": "mamba,softmax,linear", "norm": "own"}),
+    ("deep-hybrid", "gates apart", {"layers": "linear,mamba,softmax,mamba", "norm": "own"}),
+    ("deep-hybrid", "a gate after raw tokens", {"layers": "linear,mamba", "norm": "own"}),
+    ("deep-hybrid", "no gate", {"layers": "softmax,linear"}),
+    (
+        "deep-hybrid",
+        "values, no residual stream",
+        {"layers": "softmax,mamba,linear", "values": True, "residual": False},
+    ),
+    ("deep-hybrid", "label only", {"layers": "linear,mamba,softmax", "norm": "own", "stream": "label"}),
+    ("deep-hybrid", "two heads, no norm", {"layers": "linear,mamba", "heads": 2, "norm": "none"}),
 ]
 
 PROMPTS = {
@@ -189,6 +200,7 @@ TESTS = {
             for options in ({}, {"values": True}, {"heads": 2}, {"stream": "label"})
         ),
         ("deep-mamba", {"gating": "channel", "heads": 2}),
+        ("deep-hybrid", {"layers": "linear,softmax,mamba", "norm": "own"}),
     ],
 )
 @pytest.mark.slow
@@ -217,6 +229,14 @@ def test_linear_attention_answers_without_the_tokens_of_layers_in_between(layers
         assert mine == {key: pytest.approx(value, rel=1e-9, abs=1e-9) for key, value in expected.items()}
 
 
+@pytest.mark.parametrize(
+    ("layers", "planned"), [("linear,linear", True), ("linear,mamba", False), ("linear,softmax", False)]
+)
+def test_a_hybrid_that_begins_with_linear_attention_needs_its_tokens(layers, planned):
+    training = Training(model={"name": "deep-hybrid", "options": {"layers": layers}})
+    assert (len(make_plan(make_shape(training, 9, 14))) > 0) == planned
+
+
 @pytest.mark.slow
 def test_answers_and_weights_are_the_models_own():
     ours, theirs = pair("deep-mamba")
@@ -230,6 +250,17 @@ def test_single_precision_stays_near_double(model):
     single, double = (next(pair(model, dtype=dtype, recipe={"steps": 20})) for dtype in ("float32", "float64"))
     for name, expected in weights(double).items():
         torch.testing.assert_close(weights(single)[name].double(), expected, atol=1e-4, rtol=1e-3)
+
+
+@pytest.mark.parametrize("model", MODELS)
+def test_a_hybrid_of_equal_layers_trains_as_the_deep_model(model):
+    layers = ",".join([model.removeprefix("deep-")] * 2)
+    options = {"deep-hybrid": {"layers": layers}, model: {"layers": 2}}
+    recipe, prompts = Recipe(steps=5, batch_size=40, step_size=0.05), Prompts(outliers=Outliers(fraction=0.4))
+    trainings = [Training(model={"name": n, "options": o}, prompts=prompts, recipe=recipe) for n, o in options.items()]
+    assert {training.engine for training in trainings} == {"fused"}
+    ours, theirs = (train(training, (0, 1)).snapshots[5] for training in trainings)
+    assert all(torch.equal(ours[name], weight) for name, weight in theirs.items())
 
 
 def test_threads_and_company_change_no_bit():

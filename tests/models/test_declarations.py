@@ -18,8 +18,8 @@ SMALL = Prompts(patterns=Patterns(dimension=9, relevant=3, irrelevant=2, outlier
 
 
 def test_models_are_listed_in_a_sensible_order():
-    assert list(MODELS)[:9] == [
-        *("mamba", "linear", "softmax", "deep-mamba", "deep-linear", "deep-softmax"),
+    assert list(MODELS)[:10] == [
+        *("mamba", "linear", "softmax", "deep-mamba", "deep-linear", "deep-softmax", "deep-hybrid"),
         *("softmax-mlp", "gpt2", "classical"),
     ]
 

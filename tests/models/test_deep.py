@@ -41,7 +41,7 @@ class DeepSuite(ModelSuite):
         options = self.make()
         for layer in range(options.layers):
             tokens = stream.copy()
-            if options.norm == "rms":
+            if self.divides(options, layer):
                 tokens = divided(stream)
             new = np.zeros_like(stream)
             for i in range(len(stream)):
@@ -60,6 +60,10 @@ class DeepSuite(ModelSuite):
             new = stream + new if options.residual else new
             stream = new if options.stream == "full" else np.concatenate([prompt[:, :-1], new[:, -1:]], axis=1)
         return stream[-1, -1], np.array(attention), np.array(gates)
+
+    def divides(self, options, layer):
+        """Whether a norm stands before a layer."""
+        return options.norm == "rms"
 
     def together(self, scores):
         return np.sum(scores, axis=0)

@@ -38,6 +38,7 @@ _MEASURED: dict[tuple[str, str], dict[str, float]] = {
     ("deep-mamba", "fused"): {"training": 4.5, "error": 2.5, "attention": 2.6, "gates": 2.6, "vote": 0.5},
     ("deep-linear", "fused"): {"training": 4.2, "error": 2.4, "vote": 0.5},
     ("deep-softmax", "fused"): {"training": 4.3, "error": 2.6, "vote": 0.5},
+    ("deep-hybrid", "fused"): {"training": 4.3, "error": 2.5, "gates": 2.6},
     ("gpt2", "reference"): {"training": 180, "error": 115, "attention": 120},
     ("classical", "reference"): {"error": 32},
 }

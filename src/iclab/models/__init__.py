@@ -10,6 +10,7 @@ import pkgutil
 from iclab.models.answer import Answer, as_answer, combine
 from iclab.models.base import MODELS, Architecture, declared
 from iclab.models.classical import Classical
+from iclab.models.deep_hybrid import DeepHybrid
 from iclab.models.deep_linear import DeepLinear
 from iclab.models.deep_mamba import DeepMamba
 from iclab.models.deep_softmax import DeepSoftmax
@@ -30,6 +31,7 @@ __all__ = [
     "Answer",
     "Architecture",
     "Classical",
+    "DeepHybrid",
     "DeepLinear",
     "DeepMamba",
     "DeepSoftmax",

@@ -1,4 +1,4 @@
-"""A stack of layers: what `deep-mamba`, `deep-linear` and `deep-softmax` share.
+"""A stack of layers: what `deep-mamba`, `deep-linear`, `deep-softmax` and `deep-hybrid` share.
 
 Code name → paper:  key W_B (W_K),  query W_C (W_Q),  value W_V,  output W_O,  init_scale δ,  stream P of a layer.
 
@@ -122,7 +122,7 @@ class Deep(Architecture, ABC):
             last = layer == self.layers - 1  # only the query's label is read there
             stream = self.at(layer, "stream", stream)
             label_only = last or self.stream == "label"
-            mixed = self.mix(layer, self._normed("rms", stream), 1 if last else tokens.shape[1], label_only)
+            mixed = self.mix(layer, self.normed(layer, stream), 1 if last else tokens.shape[1], label_only)
             new = self._merged(layer, self.at(layer, "heads", mixed.values))  # (batch, n, d + 1 or 1)
             if label_only:
                 new = new[..., -1:]
@@ -136,6 +136,10 @@ class Deep(Architecture, ABC):
     def at(self, layer: int, step: str, value: Tensor) -> Tensor:
         """Pass a value through the point that gives a step of a layer its name."""
         return self.layer[layer][step](value)  # type: ignore[index]
+
+    def normed(self, layer: int, stream: Tensor) -> Tensor:
+        """Return the stream as a layer reads it."""
+        return self._normed("rms", stream)
 
     def _normed(self, where: Norm, tokens: Tensor) -> Tensor:
         """Divide tokens by their root mean square, if this is where the model does."""

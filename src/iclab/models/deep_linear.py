@@ -58,11 +58,18 @@ class DeepLinear(Deep):
 
     def mix(self, layer: int, tokens: Tensor, count: int, label_only: bool) -> Mixed:
         """Weigh values by their scores."""
-        length = tokens.shape[1] - 1
-        seen = tokens[:, :-1] if self.sees == "context" else tokens
-        scores = self.scores(layer, tokens[:, -count:], seen, 1.0 / max(length, 1) if self.divide else 1.0)
-        if self.sees == "past":
-            scores = scores.masked_fill(later(count, length + 1, tokens.device), 0.0)
-        scores = self.at(layer, "attention", scores)
-        attention = scores[:, :, -1, :length].sum(1)
-        return Mixed(scores @ self.carried(layer, seen, label_only), attention, torch.ones_like(attention))
+        return linear_mix(self, layer, tokens, count, label_only, self.sees, self.divide)
+
+
+def linear_mix(
+    model: Deep, layer: int, tokens: Tensor, count: int, label_only: bool, sees: Sees, divide: bool
+) -> Mixed:
+    """Mix tokens as a layer of linear attention does, with the weights of a model's layer."""
+    length = tokens.shape[1] - 1
+    seen = tokens[:, :-1] if sees == "context" else tokens
+    scores = model.scores(layer, tokens[:, -count:], seen, 1.0 / max(length, 1) if divide else 1.0)
+    if sees == "past":
+        scores = scores.masked_fill(later(count, length + 1, tokens.device), 0.0)
+    scores = model.at(layer, "attention", scores)
+    attention = scores[:, :, -1, :length].sum(1)
+    return Mixed(scores @ model.carried(layer, seen, label_only), attention, torch.ones_like(attention))

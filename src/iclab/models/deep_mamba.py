@@ -74,30 +74,15 @@ class DeepMamba(Deep):
         self.gate = nn.Parameter(torch.zeros(layers, heads, channels, width))
 
     def initialise(self, basis: Basis, seed: int) -> None:
-        """Draw every gate as `Mamba` does: w ~ N(0, I/(d + 1)), rotating with the patterns.
-
-        The label's channel of the first layer is drawn first, so that one layer starts as the one-layer model.
-        """
-        numbers = range(self.gate[..., 0].numel())
-        drawn = [torch.from_numpy(initial_gate(basis.directions.shape, seed, i).whole(basis)) for i in numbers]
-        with torch.no_grad():
-            self.gate.copy_(torch.stack(drawn).view(self.gate.shape).flip(2))
+        """Draw the gates."""
+        draw_gates(self.gate, basis, seed)
 
     def mix(self, layer: int, tokens: Tensor, count: int, label_only: bool) -> Mixed:
         """Weigh values by scores times gates."""
-        values = self.carried(layer, tokens, label_only)  # (batch, heads, l + 1, channels)
-        gate = self.gate[layer][:, -values.shape[-1] :]  # (heads, channels or 1, d + 1)
-        logits = project(tokens, gate.flatten(0, 1)).mT.unflatten(1, gate.shape[:2])  # (batch, heads, channels, l + 1)
-        if self.form == "recurrence":
-            return self._recurrence(layer, tokens, count, values, logits)
-        scores = self.at(layer, "attention", self.scores(layer, tokens[:, -count:], tokens))  # (batch, heads, n, l + 1)
-        gates = product_gates(logits).exp().unsqueeze(-2) if count == 1 else gate_matrix(logits)
-        gates = self.at(layer, "gates", gates)  # (batch, heads, channels, n, l + 1)
-        if gates.shape[2] == 1:
-            mixed = (scores * gates.squeeze(2)) @ values
-        else:
-            mixed = ((scores.unsqueeze(2) * gates) @ values.mT.unsqueeze(-1)).squeeze(-1).mT
-        return Mixed(mixed, scores[:, :, -1, :-1].sum(1), gates[:, :, -1, -1, :-1].mean(1))
+        if self.form == "parallel":
+            return mamba_mix(self, layer, tokens, count, label_only, self.gate[layer])
+        values = self.carried(layer, tokens, label_only)
+        return self._recurrence(layer, tokens, count, values, gate_logits(tokens, self.gate[layer], values))
 
     def _recurrence(self, layer: int, tokens: Tensor, count: int, values: Tensor, logits: Tensor) -> Mixed:
         """Run (88) from h_0 = 0 with the whole state (batch, heads, channels, d / heads)."""
@@ -114,6 +99,37 @@ class DeepMamba(Deep):
         scores = (keys @ queries[:, :, -1].unsqueeze(-1)).squeeze(-1)  # of the query, (batch, heads, l + 1)
         gates = product_gates(logits[:, :, -1]).exp()
         return Mixed(torch.stack(outputs[-count:], 2), scores[..., :-1].sum(1), gates[..., :-1].mean(1))
+
+
+def gate_logits(tokens: Tensor, gate: Tensor, values: Tensor) -> Tensor:
+    """Return Wᵀq of every token, (batch, heads, channels or 1, l + 1), for a layer's gate (heads, …, d + 1)."""
+    gate = gate[:, -values.shape[-1] :]  # the label is the last channel
+    return project(tokens, gate.flatten(0, 1)).mT.unflatten(1, gate.shape[:2])
+
+
+def mamba_mix(model: Deep, layer: int, tokens: Tensor, count: int, label_only: bool, gate: Tensor) -> Mixed:
+    """Mix tokens as a layer of Mamba does, with the weights of a model's layer and its gate."""
+    values = model.carried(layer, tokens, label_only)  # (batch, heads, l + 1, channels)
+    logits = gate_logits(tokens, gate, values)  # (batch, heads, channels or 1, l + 1)
+    scores = model.at(layer, "attention", model.scores(layer, tokens[:, -count:], tokens))  # (batch, heads, n, l + 1)
+    gates = product_gates(logits).exp().unsqueeze(-2) if count == 1 else gate_matrix(logits)
+    gates = model.at(layer, "gates", gates)  # (batch, heads, channels, n, l + 1)
+    if gates.shape[2] == 1:
+        mixed = (scores * gates.squeeze(2)) @ values
+    else:
+        mixed = ((scores.unsqueeze(2) * gates) @ values.mT.unsqueeze(-1)).squeeze(-1).mT
+    return Mixed(mixed, scores[:, :, -1, :-1].sum(1), gates[:, :, -1, -1, :-1].mean(1))
+
+
+def draw_gates(gate: nn.Parameter, basis: Basis, seed: int) -> None:
+    """Draw every gate (…, heads, channels, d + 1) as `Mamba` does: w ~ N(0, I/(d + 1)), rotating with the patterns.
+
+    The label's channel of the first layer is drawn first, so that one layer starts as the one-layer model.
+    """
+    numbers = range(gate[..., 0].numel())
+    drawn = [torch.from_numpy(initial_gate(basis.directions.shape, seed, i).whole(basis)) for i in numbers]
+    with torch.no_grad():
+        gate.copy_(torch.stack(drawn).view(gate.shape).flip(2))
 
 
 def gate_matrix(logits: Tensor) -> Tensor:

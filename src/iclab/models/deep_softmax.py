@@ -41,11 +41,16 @@ class DeepSoftmax(Deep):
 
     def mix(self, layer: int, tokens: Tensor, count: int, label_only: bool) -> Mixed:
         """Weigh values by the softmax of their scores; the attention is its mean over heads."""
-        length = tokens.shape[1] - 1
-        seen = tokens[:, :-1] if self.sees == "context" else tokens
-        scores = self.scores(layer, tokens[:, -count:], seen)
-        if self.sees == "past":
-            scores = scores.masked_fill(later(count, length + 1, tokens.device), -torch.inf)
-        weights = self.at(layer, "attention", torch.softmax(scores, -1))
-        attention = weights[:, :, -1, :length].mean(1)
-        return Mixed(weights @ self.carried(layer, seen, label_only), attention, torch.ones_like(attention))
+        return softmax_mix(self, layer, tokens, count, label_only, self.sees)
+
+
+def softmax_mix(model: Deep, layer: int, tokens: Tensor, count: int, label_only: bool, sees: Sees) -> Mixed:
+    """Mix tokens as a layer of softmax attention does, with the weights of a model's layer."""
+    length = tokens.shape[1] - 1
+    seen = tokens[:, :-1] if sees == "context" else tokens
+    scores = model.scores(layer, tokens[:, -count:], seen)
+    if sees == "past":
+        scores = scores.masked_fill(later(count, length + 1, tokens.device), -torch.inf)
+    weights = model.at(layer, "attention", torch.softmax(scores, -1))
+    attention = weights[:, :, -1, :length].mean(1)
+    return Mixed(weights @ model.carried(layer, seen, label_only), attention, torch.ones_like(attention))

@@ -32,7 +32,8 @@ PRODUCTS = (SEE, READ, READ_BACK)
 
 def make_plan(shape: Shape) -> NDArray[np.int64]:
     """Return the list of (operation, layer, row); none if answers need the forward pass, or get them faster by it."""
-    alike = shape.kind == LINEAR and shape.sees == ALL and not shape.normed and shape.residual and not shape.label_only
+    linear = bool((shape.by_layer == (LINEAR, ALL, 0)).all())  # every layer, without a norm
+    alike = linear and shape.residual and not shape.label_only
     faster = (3**shape.layers - 1) // 2 < (
         shape.layers - 1
     ) * shape.tokens  # products with the first S, or rows of scores

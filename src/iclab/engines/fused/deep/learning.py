@@ -29,30 +29,48 @@ from iclab.engines.fused.deep.shape import (
 from iclab.engines.fused.rules import make_rules, make_update
 from iclab.engines.fused.seeds import SeedState
 from iclab.engines.training import Training
+from iclab.models.deep_hybrid import layer_names
 from iclab.prompts import Basis, Prompts
 from iclab.prompts.prompt_kernels import drawing, make_block
 
-KINDS = {"deep-linear": LINEAR, "deep-softmax": SOFTMAX, "deep-mamba": GATED}
+KINDS = {"linear": LINEAR, "softmax": SOFTMAX, "mamba": GATED}
+VIEWS = {"all": ALL, "past": PAST, "context": CONTEXT}
+OWN_VIEW = {"linear": "all", "softmax": "context", "mamba": "past"}
+
+
+def layers(training: Training) -> tuple[str, ...]:
+    """Return what each layer is: ``mamba``, ``linear`` or ``softmax``."""
+    kind, number = training.model.label.removeprefix("deep-"), training.model.options["layers"]
+    return layer_names(number) if kind == "hybrid" else (kind,) * number
 
 
 def parameters(training: Training) -> tuple[str, ...]:
     """Return the names of the model's weights."""
     options = training.model.options
     values = options["heads"] > 1 if options["values"] is None else options["values"]
-    gated = ("gate",) if training.model.label == "deep-mamba" else ()
+    gated = ("gate",) if "mamba" in layers(training) else ()
     return ("key", "query", *gated, *(("value", "output") if values else ()))
 
 
 def make_shape(training: Training, rank: int, length: int) -> Shape:
     """Describe the model in ``rank`` coordinates, on prompts of ``length`` examples."""
     options, dtype = training.model.options, np.dtype(training.dtype)
-    kind, named, heads = KINDS[training.model.label], parameters(training), options["heads"]
+    named, heads = parameters(training), options["heads"]
     parts = rank // heads + 1 if "value" in named else 0
-    seen = {"all": ALL, "past": PAST, "context": CONTEXT}[options.get("sees", "past")]
+    by_layer = [
+        (
+            KINDS[layer],
+            VIEWS[options.get("sees", OWN_VIEW[layer])],
+            options["norm"] in ("rms", "scores") or (options["norm"] == "own" and layer != "linear"),
+        )
+        for layer in layers(training)
+    ]
     return Shape(
-        kind=kind,
-        sees=seen,
-        layers=options["layers"],
+        by_layer=np.array(by_layer, dtype=np.int64),
+        kind=by_layer[0][0],
+        sees=by_layer[0][1],
+        normed=by_layer[0][2],
+        layers=len(by_layer),
         heads=heads,
         tokens=length + 1,
         channels=rank + 1,
@@ -60,18 +78,17 @@ def make_shape(training: Training, rank: int, length: int) -> Shape:
         parts=parts,
         gates=(parts or rank + 1) if options.get("gating") == "channel" else int("gate" in named),
         residual=options["residual"],
-        normed=options["norm"] != "none",
         apart=options["norm"] == "scores",
         label_only=options["stream"] == "label",
-        factor=dtype.type(1.0 / length if options.get("divide") else 1.0),
+        factor=dtype.type(1.0 / length if options.get("divide", True) else 1.0),
         width=dtype.type(training.prompts.patterns.dimension + 1),
     )
 
 
-def fill_weights(weights: Weights, matrices: dict[str, NDArray[np.float64]]) -> None:
-    """Copy matrices (layers, heads, …) into kernels' weights."""
+def fill_weights(shape: Shape, weights: Weights, matrices: dict[str, NDArray[np.float64]]) -> None:
+    """Copy matrices (layers, heads, …) into kernels' weights, which have a gate in every layer, used or not."""
     for name, value in matrices.items():
-        getattr(weights, name)[...] = value
+        getattr(weights, name)[shape.gated if name == "gate" else ...] = value
 
 
 class DeepSeed(SeedState):
@@ -87,7 +104,7 @@ class DeepSeed(SeedState):
         self.dtype = np.dtype(training.dtype)
         shape = make_shape(training, len(self.frame), training.prompts.context_length)
         self.learner = Learner(*(make_weights(shape, self.dtype) for _ in range(4)))
-        fill_weights(self.learner.weights, project(self.start, self.frame))
+        fill_weights(shape, self.learner.weights, project(self.start, self.frame))
         self.rules = make_rules(training.recipe, [name if name in self.start else "" for name in NAMES], self.dtype)
         self.update = make_update(training.recipe, self.dtype)
         self.prepare(training.prompts)
@@ -100,6 +117,8 @@ class DeepSeed(SeedState):
     def kept(self) -> dict[str, NDArray[np.floating]]:
         """Return the model's own weights."""
         moved = {name: getattr(self.learner.weights, name).astype(np.float64) for name in self.start}
+        if "gate" in moved:
+            moved["gate"] = moved["gate"][self.shape.gated]
         return {name: w.astype(self.dtype) for name, w in lift(self.start, moved, self.frame).items()}
 
     def prepare(self, prompts: Prompts) -> None:

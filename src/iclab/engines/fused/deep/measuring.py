@@ -9,6 +9,7 @@ from iclab.engines.fused.deep import step_kernels
 from iclab.engines.fused.deep.answer_kernels import make_plan
 from iclab.engines.fused.deep.frame import project, rows, test_frame
 from iclab.engines.fused.deep.learning import fill_weights, make_shape
+from iclab.engines.fused.deep.learning import layers as layers_of
 from iclab.engines.fused.deep.shape import Shape, Tables, make_memory, make_tables, make_weights
 from iclab.engines.fused.deep.step_kernels import ATTENTION, ERROR, GATES, Rows
 from iclab.engines.fused.summing import Add, Measuring
@@ -21,7 +22,7 @@ CODES = {"error": ERROR, "attention": ATTENTION, "gates": GATES}
 
 def measuring(trained: Trained, probe: str, prompts: Prompts, at: int, draw: int) -> Measuring:
     """Prepare a probe on test prompts; attention has a shape of (layers,), gates of (layers, places)."""
-    dtype, layers = np.dtype(trained.training.dtype), trained.training.model.options["layers"]
+    dtype, layers = np.dtype(trained.training.dtype), len(layers_of(trained.training))
     numbers = drawing(prompts, dtype)
 
     def seed(row: int) -> Add:
@@ -47,6 +48,6 @@ def _prepared(trained: Trained, row: int, at: int, prompts: Prompts) -> tuple[Sh
     frame = test_frame(training, trained.bases()[row], start, vectors)
     shape = make_shape(training, len(frame), prompts.context_length)
     tables, weights = make_tables(shape, dtype), make_weights(shape, dtype)
-    fill_weights(weights, project(own, frame))
+    fill_weights(shape, weights, project(own, frame))
     step_kernels.fill_tables(shape, weights, tables)
     return shape, tables, rows(vectors, frame, dtype)

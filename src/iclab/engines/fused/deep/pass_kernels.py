@@ -23,19 +23,20 @@ from iclab.engines.fused.deep.forward_kernels import (
     score,
     soften,
 )
-from iclab.engines.fused.deep.shape import GATED, LINEAR
+from iclab.engines.fused.deep.shape import GATED, LINEAR, at_layer
 from iclab.engines.fused.lanes import clear, copy, load, stay_apart, store
 from iclab.prompts.compiling import inner
 from iclab.prompts.prompt_kernels import LANES
 
 
 @inner
-def forward(shape, tables, m):  # type: ignore[no-untyped-def]
+def forward(model, tables, m):  # type: ignore[no-untyped-def]
     """Answer the prompts of the block."""
     stay_apart()
-    size = shape.tokens * shape.channels * LANES
+    size = model.tokens * model.channels * LANES
     copy(m.stream, 0, m.prompt, 0, size)
-    for layer in range(shape.layers):
+    for layer in range(model.layers):
+        shape = at_layer(model, layer)
         last = layer == shape.layers - 1
         first = first_reader(shape, layer)
         normalise(shape, m, layer)
@@ -62,13 +63,14 @@ def forward(shape, tables, m):  # type: ignore[no-untyped-def]
 
 
 @inner
-def backward(shape, tables, m):  # type: ignore[no-untyped-def]
+def backward(model, tables, m):  # type: ignore[no-untyped-def]
     """Add the gradient of Σ d_output · F over the block; needs the memory of `forward`."""
     stay_apart()
     clear(m.d_stream, 0, m.d_stream.size)
-    store(m.d_stream, (shape.tokens * shape.channels - 1) * LANES, load(m.d_output, 0))
-    for back in range(shape.layers):
-        layer = shape.layers - 1 - back
+    store(m.d_stream, (model.tokens * model.channels - 1) * LANES, load(m.d_output, 0))
+    for back in range(model.layers):
+        layer = model.layers - 1 - back
+        shape = at_layer(model, layer)
         first = first_reader(shape, layer)
         clear(m.d_normed, 0, m.d_normed.size)
         clear(m.d_raw, 0, m.d_raw.size)

@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from iclab.engines.fused.lanes import LANES
+from iclab.prompts.compiling import inner
 
 # How a layer weighs tokens.
 LINEAR, SOFTMAX, GATED = 0, 1, 2
@@ -20,10 +21,14 @@ ALL, PAST, CONTEXT = 0, 1, 2
 
 
 class Shape(NamedTuple):
-    """A model and the length of its prompts, in numbers."""
+    """A model and the length of its prompts, in numbers; `at_layer` fills in what differs from layer to layer."""
 
+    by_layer: NDArray[np.int64]
+    """(layers, 3) the kind of each layer, what its positions see, and whether a norm stands before it."""
     kind: int
+    """Of the present layer, as are ``sees`` and ``normed``."""
     sees: int
+    normed: bool
     layers: int
     heads: int
     tokens: int
@@ -37,7 +42,6 @@ class Shape(NamedTuple):
     gates: int
     """The gates of a head: 0, 1, or one per channel of its value."""
     residual: bool
-    normed: bool
     apart: bool
     """Whether only scores read normed tokens, and values and gates the tokens themselves."""
     label_only: bool
@@ -46,6 +50,20 @@ class Shape(NamedTuple):
     """What linear attention is multiplied by: 1/l or 1."""
     width: Any
     """d + 1, which a norm divides by."""
+
+    @property
+    def gated(self) -> NDArray[np.bool_]:
+        """Which layers have gates."""
+        return self.by_layer[:, 0] == GATED
+
+
+@inner
+def at_layer(shape, layer):  # type: ignore[no-untyped-def]
+    """Return the shape with the kind, view and norm of a layer."""
+    kind, sees, normed = shape.by_layer[layer, 0], shape.by_layer[layer, 1], shape.by_layer[layer, 2] == 1
+    sizes = (shape.layers, shape.heads, shape.tokens, shape.channels, shape.rows, shape.parts, shape.gates)
+    rest = (shape.residual, shape.apart, shape.label_only, shape.factor, shape.width)
+    return Shape(shape.by_layer, kind, sees, normed, *sizes, *rest)
 
 
 class Weights(NamedTuple):
