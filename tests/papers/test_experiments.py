@@ -9,7 +9,7 @@ from iclab.lab import Store, run
 from iclab.study.edition import Edition
 
 TINY = {"steps": 4, "batch_size": 4, "test_prompts": 6, "seeds": 2}
-SMALLER = {"neurons": 8, "gpt2_steps": 2, "gpt2_hidden": 8}
+SMALLER = {"neurons": 8, "deep_steps": 4, "gpt2_steps": 2, "gpt2_hidden": 8}
 TINY_FIG2 = {"steps": 4, "batch_size": 4, "outlier_fractions": (0.0, 0.55, 0.8), "label_rules": ("flip",)}
 
 

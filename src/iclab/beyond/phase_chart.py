@@ -35,8 +35,8 @@ LOST = shaded("all seeds diverged", "#BBBBBB", 1.0)
 def draw(rows: list[Row], settings: PhaseSettings) -> Figure:
     """Draw two maps over strengths and three over fractions and lengths."""
     panels = [
-        _strengths(rows, settings, "mamba", settings.mamba_scales, "A  Mamba"),
-        _strengths(rows, settings, "linear", settings.linear_scales, "B  linear Transformer"),
+        strengths(rows, settings, "mamba", settings.mamba_scales, "A  Mamba"),
+        strengths(rows, settings, "linear", settings.linear_scales, "B  linear Transformer"),
         _lengths(rows, settings, "mamba", "labels", "C  Mamba, places at random"),
         _lengths(rows, settings, "mamba", "places", "D  Mamba, worst places"),
         _lengths(rows, settings, "linear", "labels", "E  linear Transformer"),
@@ -95,7 +95,8 @@ def _fill(
                 panel.line(LOST, [], [])
 
 
-def _strengths(rows: list[Row], settings: PhaseSettings, model: str, scales: Sequence[float], title: str) -> Panel:
+def strengths(rows: list[Row], settings: PhaseSettings, model: str, scales: Sequence[float], title: str) -> Panel:
+    """Draw errors over strengths in training and in tests, with the frontiers for Mamba."""
     trained, tested = settings.train_scales, _edges(scales)
     x, y = _axis("κ_a in training", trained), _axis("κ_a' in tests", scales)
     panel = Panel(
