@@ -97,11 +97,12 @@ def test_one_layer_takes_the_counted_products(monkeypatch, gated):
         square=numbers(rank, rank + 1),
         turned=numbers(rank + 1, rank),
     )
-    kind, frame = step_kernels.PRODUCT if gated else step_kernels.UNGATED, numbers(rows, rank)
+    gate = SimpleNamespace(kind=step_kernels.PRODUCT if gated else step_kernels.UNGATED)
+    frame = numbers(rows, rank)
     expected = one_layer_counts(length, rows, rank, gated)
-    assert count(step_kernels.forward, kind, p, s, length, t.products, t.logits) == expected.forward
-    more = (p, s, length, 0, Counted(1.0), t.pairs, t.along, numbers(rows + 1))
-    assert count(step_kernels.backward, kind, *more) == expected.backward
+    assert count(step_kernels.forward, gate, p, s, length, t.products, t.logits) == expected.forward
+    more = (p, s, length, 0, Counted(1.0), t.pairs, t.along, numbers(1), numbers(rows + 1))
+    assert count(step_kernels.backward, gate, *more) == expected.backward
     tables = count(step_kernels.fill_tables, w, t, frame, True) + count(step_kernels.gradients, w, t, frame, True)
     assert tables == expected.batch
     assert expected.exponentials == (tokens if gated else 0)

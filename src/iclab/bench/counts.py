@@ -12,7 +12,7 @@ from iclab.engines.fused.deep.answer_kernels import PRODUCTS, SEE, make_plan
 from iclab.engines.fused.deep.learning import DeepSeed
 from iclab.engines.fused.deep.shape import ALL, CONTEXT, GATED, SOFTMAX, Shape
 from iclab.engines.fused.one_layer import OneLayer
-from iclab.engines.fused.one_layer.step_kernels import UNGATED
+from iclab.engines.fused.one_layer.gate_kernels import UNGATED
 
 
 class Counts(NamedTuple):
@@ -36,7 +36,7 @@ def one_layer(training: Training) -> Counts:
     """Count for Mamba and linear attention; `step_kernels` has the loops."""
     state = OneLayer(training, 0, training.prompts.patterns.basis(0))
     rows, rank = state.coordinates.shape
-    return one_layer_counts(training.prompts.context_length, rows, rank, state.kind != UNGATED)
+    return one_layer_counts(training.prompts.context_length, rows, rank, state.gate.kind != UNGATED)
 
 
 def one_layer_counts(length: int, rows: int, rank: int, gated: bool) -> Counts:

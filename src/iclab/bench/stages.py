@@ -9,7 +9,7 @@ import numba
 import numpy as np
 
 from iclab.engines import Training
-from iclab.engines.fused.one_layer import OneLayer, gate_kind, step_kernels
+from iclab.engines.fused.one_layer import OneLayer, step_kernels
 from iclab.prompts import Prompts, prompt_kernels
 from iclab.prompts.exponential import exponential
 from iclab.prompts.prompt_kernels import LANES
@@ -33,15 +33,16 @@ def _draw(drawing, p, n):  # type: ignore[no-untyped-def]
 
 
 @_compiled
-def _forward(kind, p, s, length, products, logits, n):  # type: ignore[no-untyped-def]
+def _forward(gate, p, s, length, products, logits, n):  # type: ignore[no-untyped-def]
     for _ in range(n):
-        step_kernels.forward(kind, p, s, length, products, logits)
+        step_kernels.forward(gate, p, s, length, products, logits)
 
 
 @_compiled
-def _backward(kind, p, s, length, t, n):  # type: ignore[no-untyped-def]
+def _backward(gate, p, s, length, w, t, n):  # type: ignore[no-untyped-def]
     for i in range(n):
-        step_kernels.backward(kind, p, s, length, i % LANES, s.score.dtype.type(1), t.pairs, t.along, t.row)
+        sums = (t.pairs, t.along, w.number_step, t.row)
+        step_kernels.backward(gate, p, s, length, i % LANES, s.score.dtype.type(1), *sums)
 
 
 @_compiled
@@ -57,13 +58,17 @@ def stages(training: Training) -> dict[str, float]:
     The backward pass is for a prompt inside the hinge; tables and gradients are for a whole batch.
     """
     state = OneLayer(training, 0, training.prompts.patterns.basis(0))
-    kind, length = gate_kind(training), training.prompts.context_length
+    length = training.prompts.context_length
     tables = (state.tables.products, state.tables.logits)
     work: dict[str, tuple[Any, tuple[Any, ...], float]] = {
         "random words": (_words, (state.block,), LANES),
         "drawing, words included": (_draw, (state.drawing, state.block), LANES),
-        "forward": (_forward, (kind, state.block, state.scratch, length, *tables), LANES),
-        "backward, if inside the hinge": (_backward, (kind, state.block, state.scratch, length, state.tables), 1),
+        "forward": (_forward, (state.gate, state.block, state.scratch, length, *tables), LANES),
+        "backward, if inside the hinge": (
+            _backward,
+            (state.gate, state.block, state.scratch, length, state.weights, state.tables),
+            1,
+        ),
         "tables and gradients": (
             _step,
             (state.weights, state.tables, state.coordinates, state.diagonal),

@@ -48,7 +48,7 @@ COMPACT = Scope("compact", {**_SHARED, "Prompts": _M_PROMPTS | _T_PROMPTS | {"si
 
 
 ONE_LAYER_OPTIONS = ("state_size", "init_scale", "gate_scale")
-"""The options of one-layer models that the fused engine knows."""
+"""The options of one-layer models that the fused engine knows, besides those that a model's gate has."""
 
 _MARGINS = ("prompts", "right", "wrong", "ties", "nans", "hinge", "hinge_squares")
 _ATTENTION = ("prompts", "same", "other", "same_squares", "other_squares")
@@ -81,9 +81,13 @@ def _one_layer_obstacle(training: Training) -> str:
     if missing := {"state_size", "init_scale"} - model.options.keys():
         return f"model {model.label} has no option {min(missing)}, which the fused engine needs"
     defaults = model.default_options
+    known = ONE_LAYER_OPTIONS + model.architecture.fused_options
     for option, value in model.options.items():
-        if option not in ONE_LAYER_OPTIONS and value != defaults.get(option):
+        if option not in known and value != defaults.get(option):
             return f"model.options.{option} = {value}: the fused engine knows only the default, {defaults.get(option)}"
+    if model.architecture.gate_form(model.options) is None:
+        own = ", ".join(f"{option} = {model.options[option]}" for option in model.architecture.fused_options)
+        return f"model {model.label} with {own} has no fused form"
     size, dimension = model.options["state_size"], training.prompts.patterns.dimension
     if size is not None and size < dimension:
         return f"state_size = {size}: must be at least the dimension, {dimension}, or weights do not start as δI"

@@ -14,6 +14,7 @@ from iclab.models.deep_hybrid import DeepHybrid
 from iclab.models.deep_linear import DeepLinear
 from iclab.models.deep_mamba import DeepMamba
 from iclab.models.deep_softmax import DeepSoftmax
+from iclab.models.gates import Flow, GateForm
 from iclab.models.gpt2 import GPT2
 from iclab.models.linear import Linear
 from iclab.models.mamba import Mamba
@@ -35,6 +36,8 @@ __all__ = [
     "DeepLinear",
     "DeepMamba",
     "DeepSoftmax",
+    "Flow",
+    "GateForm",
     "Linear",
     "Mamba",
     "Model",

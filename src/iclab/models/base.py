@@ -24,9 +24,13 @@ import inspect
 from collections.abc import Mapping
 from typing import Any, ClassVar, Literal
 
+import torch
+import torch.nn.functional as F
 from torch import Tensor, nn
 
 from iclab.models.answer import Answer
+from iclab.models.attention import linear_scores
+from iclab.models.gates import Flow, GateForm
 from iclab.prompts.compact import PromptBatch
 from iclab.prompts.patterns import Basis
 
@@ -81,11 +85,14 @@ class Architecture(nn.Module):
     """A step size that suits plain SGD. Paper M's experiments take it if their settings name none for this model."""
     constant_buffers: ClassVar[bool] = False
     """Whether a forward pass leaves its buffers as they are. Seeds of a model with other buffers run one by one."""
-    fused_gate: ClassVar[Literal["product", "none"] | None] = None
-    """How the fused engine may stand in for ``forward``: with Mamba's product gate, without a gate, or not at all.
+    fused_gate: ClassVar[str | None] = None
+    """How the fused engine may stand in for ``forward``: ``product`` for Mamba's gate, ``none`` for no gate, one of the
+    others in `iclab.engines.fused.one_layer.gate_kernels`, or not at all.
 
     It then knows the weights ``key``, ``query`` and ``gate`` and the options ``state_size`` and ``init_scale``, all as
     in `iclab.models.mamba`. Not inherited: a subclass may compute something else."""
+    fused_options: ClassVar[tuple[str, ...]] = ()
+    """Further options that ``gate_form`` reads."""
     fused_form: ClassVar[str | None] = None
     """The form of the fused engine that may stand in for ``forward``: ``one-layer`` follows from ``fused_gate``; the
     others are in `iclab.engines.registry`. Not inherited either."""
@@ -94,6 +101,9 @@ class Architecture(nn.Module):
 
     # In probes
 
+    has_transitions: ClassVar[bool | Literal["sign"]] = False
+    """Whether ``transitions`` describes its output, or at least its sign, so that the worst labels of outliers can be
+    found. Follows from ``fused_gate``, and is not inherited either."""
     readable: ClassVar[frozenset[Readable] | None] = None
     """What probes can read: ``votes`` (the output is a sum of attention × gate × label over examples), ``keys`` (one
     layer of weights ``key`` and ``query``) and ``neurons`` (weights ``value``, ``hidden`` and ``signs``). By default
@@ -101,11 +111,11 @@ class Architecture(nn.Module):
 
     def __init_subclass__(cls, **keywords: Any) -> None:
         super().__init_subclass__(**keywords)
-        for declaration in ("name", "fused_gate", "fused_form"):
+        for declaration in ("name", "fused_gate", "fused_form", "has_transitions"):
             if declaration not in vars(cls):
                 setattr(cls, declaration, getattr(Architecture, declaration))
         if cls.fused_gate is not None:
-            cls.fused_form = "one-layer"
+            cls.fused_form, cls.has_transitions = "one-layer", True
         cls.has_compact_form = "answer_compact" in vars(cls)
         if cls.name and cls.__module__.rpartition(".")[0] == __package__:
             _register(cls)
@@ -130,6 +140,28 @@ class Architecture(nn.Module):
     def one_by_one(cls, options: Mapping[str, Any]) -> str:
         """Return the reason why its seeds must run one after another; empty if they can be stacked."""
         return ""
+
+    @classmethod
+    def gate_form(cls, options: Mapping[str, Any]) -> GateForm | None:
+        """Return how the fused engine computes its gate with these options; None if it cannot."""
+        return None if cls.fused_gate is None else GateForm(cls.fused_gate, vector=cls.fused_gate != "none")
+
+    def flow(self, logits: Tensor) -> Flow:
+        """Return decay and inflow of tokens from their logits wᵀp; by default Mamba's, or 1 without a gate."""
+        if self.fused_gate == "none":
+            return Flow(torch.zeros_like(logits), torch.ones_like(logits))
+        return Flow(F.logsigmoid(-logits), torch.sigmoid(logits))
+
+    def transitions(self, tokens: Tensor) -> tuple[Tensor, Tensor]:
+        """Return decay_i of every token, (batch, l + 1), and vote_i of every example, (batch, l).
+
+        They describe the output of one layer: F = decay_query h_l, h_i = decay_i h_{i−1} + y_i vote_i, where decay_i
+        and vote_i depend on the query and on no other example than i.
+        """
+        scores = linear_scores(tokens, self.key, self.query)  # type: ignore[arg-type]
+        gate = getattr(self, "gate", None)
+        flow = self.flow(tokens[..., 0] * 0 if gate is None else tokens @ gate)
+        return flow.decay, flow.inflow[..., :-1] * scores
 
     def initialise(self, basis: Basis, seed: int) -> None:
         """Draw the initial weights that depend on the patterns; called once after construction."""

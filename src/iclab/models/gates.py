@@ -1,4 +1,4 @@
-"""Mamba's product gates, M (3), and their initial weights.
+"""Gates of one layer: Mamba's product gates, M (3), their initial weights, and what a gate of any form consists of.
 
 G_i(w) = σ(wᵀp_i) Π_{j > i} (1 − σ(wᵀp_j)),     w⁽⁰⁾ ~ N(0, I/(d + 1))
 """
@@ -14,6 +14,36 @@ from torch import Tensor
 
 from iclab.prompts.counters import Stream, normals
 from iclab.prompts.patterns import Basis
+
+
+class Flow(NamedTuple):
+    """What every token does to the state of one layer: h_i = decay_i h_{i−1} + inflow_i y_i s_i. Arrays (…, l + 1)."""
+
+    log_decay: Tensor
+    """The logarithm of what is left of the state: products of decays then stay finite at any length."""
+    inflow: Tensor
+
+    @property
+    def decay(self) -> Tensor:
+        """What is left of the state."""
+        return self.log_decay.exp()
+
+
+class GateForm(NamedTuple):
+    """How the fused engine computes decay and inflow: `iclab.engines.fused.one_layer.gate_kernels` has functions."""
+
+    kind: str
+    """The name of its function."""
+    first: float = 0.0
+    """A constant of the function, such as the exponent of retention."""
+    second: float = 0.0
+    """Another constant."""
+    vector: bool = True
+    """Whether it reads a logit wᵀp, so that the model has weights ``gate``."""
+    scalar: str = ""
+    """The name of a trained number that the function takes; empty if it takes none."""
+    start: float = 0.0
+    """Where that number starts, or what it is if it is not trained."""
 
 
 def product_gates(logits: Tensor) -> Tensor:

@@ -22,6 +22,7 @@ there would be too many cells, the bound says what they may miss.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -31,8 +32,9 @@ from numpy.typing import NDArray
 
 from iclab.config import InputError
 from iclab.engines import Trained, Training, stacked_dictionary, weights
-from iclab.models import MODELS
+from iclab.models import MODELS, Architecture
 from iclab.probes.probe import Row
+from iclab.probes.worst import seeds_module
 from iclab.prompts import Prompts
 from iclab.theory.evolution import GRID, Context, Rates, TokenTypes, evolve
 
@@ -54,6 +56,11 @@ CHUNK = 256
 """Queries that are worked on at once."""
 
 
+def mamba_flow(logit: Array) -> tuple[Array, Array]:
+    """Return Mamba's decay and inflow at a logit."""
+    return _sigmoid(-logit), _sigmoid(logit)
+
+
 class Tables(NamedTuple):
     """One seed's weights over the rows of the test dictionary, the label last."""
 
@@ -61,6 +68,8 @@ class Tables(NamedTuple):
     """(D', D' + 1) p_jᵀ W_Bᵀ W_C p_q."""
     logits: Array | None
     """(D' + 1,) wᵀ p_j; None without a gate."""
+    flow: Callable[[Array], tuple[Array, Array]] = mamba_flow
+    """Decay and inflow at a logit."""
 
 
 @dataclass(frozen=True)
@@ -99,12 +108,13 @@ class Queries:
 
 def exact_obstacle(training: Training, count: int) -> str:
     """Return the reason why the error of a training cannot be computed without sampling; empty if it can."""
-    if training.model.architecture.fused_gate is not None:
+    architecture = training.model.architecture
+    if architecture.fused_gate is not None and architecture.gate_form(training.model.options) is not None:
         return ""
     known = ", ".join(name for name, made in MODELS.items() if made.fused_gate is not None)
     return (
-        f"probe = exact: model {training.model.label} is not one layer with Mamba's gate or none, for which errors can "
-        f"be computed without sampling; models that are: {known}"
+        f"probe = exact: model {training.model.label} is not one layer with one decay per token or none, for which "
+        f"errors can be computed without sampling; models that are: {known}"
     )
 
 
@@ -186,7 +196,7 @@ def rates(
         how: dict[str, Any] = {"grid": grid, "accuracy": each, "bracket": bracket, "threads": threads}
         if tables.logits is not None:
             logit = tables.logits[some.row] + some.kappa * tables.logits[some.irrelevant]
-            how["scale"] = _sigmoid(-(logit + some.strength * tables.logits[some.outlier]))
+            how["scale"] = tables.flow(logit + some.strength * tables.logits[some.outlier])[0]
         elif prompts.irrelevant_scale:
             how["spread"] = prompts.irrelevant_scale * _read(tables, some)[:, _irrelevant(prompts)]
         clean = token_types(tables, prompts, some, kappas, outlier=False)
@@ -253,7 +263,8 @@ def token_types(tables: Tables, prompts: Prompts, some: Queries, kappas: Nodes, 
     logit = spread(np.broadcast_to(tables.logits, read.shape))
     share = share[..., None, None] / len(irrelevant) * np.broadcast_to(weight, vote.shape[-2:])
     flat = (len(sign), -1)
-    return TokenTypes(share.reshape(1, -1), _sigmoid(-logit).reshape(flat), (_sigmoid(logit) * vote).reshape(flat))
+    decay, inflow = tables.flow(logit)
+    return TokenTypes(share.reshape(1, -1), decay.reshape(flat), (inflow * vote).reshape(flat))
 
 
 def _read(tables: Tables, some: Queries) -> Array:
@@ -328,11 +339,24 @@ def _tables(trained: Trained, inside: dict[str, torch.Tensor], prompts: Prompts)
         tokens[:-1, :-1], tokens[-1, -1] = rows, 1.0
         key, query = (inside[name][i].cpu().double().numpy() for name in ("key", "query"))
         logits = tokens @ inside["gate"][i].cpu().double().numpy() if "gate" in inside else None
+        flow: Callable[[Array], tuple[Array, Array]] = mamba_flow
+        if trained.training.model.architecture.fused_gate not in ("product", "none"):
+            logits = np.zeros(len(tokens)) if logits is None else logits
+            flow = _flow_of(seeds_module(trained.training.model, inside, i, tokens.shape[1]))
         read, seen = tokens[:-1] @ query.T, tokens @ key.T
         sizes = np.linalg.norm(read, axis=1)[:, None] * np.linalg.norm(seen, axis=1)
         products = read @ seen.T
-        found.append(Tables(np.where(np.abs(products) > NO_VOTE * sizes, products, 0.0), logits))
+        found.append(Tables(np.where(np.abs(products) > NO_VOTE * sizes, products, 0.0), logits, flow))
     return found
+
+
+def _flow_of(module: Architecture) -> Callable[[Array], tuple[Array, Array]]:
+    def flow(logit: Array) -> tuple[Array, Array]:
+        with torch.no_grad():
+            found = module.flow(torch.from_numpy(logit))
+        return found.decay.numpy(), found.inflow.numpy()
+
+    return flow
 
 
 def tables(trained: Trained, prompts: Prompts, at: int | None = None) -> list[Tables]:

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from iclab.config import InputError
 from iclab.engines import Sums, Trained, Training
-from iclab.models import Answer
+from iclab.models import Answer, Model
 from iclab.probes.probe import Row
 from iclab.prompts import PromptBatch, Prompts
 
@@ -32,11 +32,12 @@ class Chunk(NamedTuple):
     dictionary: torch.Tensor
     """(seeds, D', d) the rows they are combined from."""
     weights: Weights
+    model: Model
 
 
 def alignment_sums(chunk: Chunk) -> Sums:
     """Add up ‖W p‖ and its part along the relevant pattern of p, for W_Q p_query and every W_K p_i; (seeds, 2)."""
-    batch, _, tokens, dictionary, weights = chunk
+    batch, _, tokens, dictionary, weights, _ = chunk
     _need(weights, "alignment", *MATRICES)
     inputs = dictionary.shape[-1]
     if weights["query"].shape[1] < inputs:
@@ -77,7 +78,7 @@ def part_sums(chunk: Chunk) -> Sums:
     By place, as in S (10): the part in the first d_X coordinates of the attended value, and the part in the next d_Y.
     W_V may move one into the other. Only neurons with the sign of the true label count: those that should fire.
     """
-    batch, answer, tokens, _, weights = chunk
+    batch, answer, tokens, _, weights, _ = chunk
     _need(weights, "parts", "value", "hidden", "signs")
     if answer.attention is None:
         raise InputError("probe = parts: the model must return an iclab.Answer with attention")

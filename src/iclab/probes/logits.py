@@ -25,7 +25,7 @@ BINS = 8_000
 
 def logit_sums(chunk: Chunk) -> Sums:
     """Count wᵀp_i and log G_i of examples in bins, by kind; and log Σ G_i (l − i + 1) of prompts, M (39)."""
-    batch, answer, tokens, _, weights = chunk
+    batch, answer, tokens, _, weights, _ = chunk
     if "gate" not in weights or answer.gate is None:
         raise InputError("probe = logits: reads a gate, which the model does not have")
     logits = (tokens[:, :, :-1].double() @ weights["gate"].double()[:, None, :, None]).squeeze(-1).numpy()  # (S, B, l)
@@ -77,6 +77,8 @@ def logit_rows(seeds: tuple[int, ...], sums: Sums) -> list[Row]:
 
 def logits_obstacle(training: Training, count: int) -> str:
     """Return the reason why a model has no logits to read; empty if it has."""
-    if training.model.architecture.fused_gate == "product" or training.model.architecture.readable is None:
+    architecture = training.model.architecture
+    form = architecture.gate_form(training.model.options) if architecture.fused_gate else None
+    if architecture.readable is None or (form is not None and form.vector):
         return ""
     return f"probe = logits: reads the gate of one layer, which {training.model.label} does not have"

@@ -224,7 +224,8 @@ def _sum_chunks(
     """Sum a probe of dense prompts and weights together."""
     inside, dictionary = weights(trained, at), stacked_dictionary(trained.training, trained.seeds, prompts).cpu()
     sums: Sums = {}
+    model = trained.training.model
     for batch, answer in answers(trained, prompts, count, at=at, step=draw, advance=advance):
-        for name, value in add(Chunk(batch, answer, batch.dense(dictionary), dictionary, inside)).items():
+        for name, value in add(Chunk(batch, answer, batch.dense(dictionary), dictionary, inside, model)).items():
             sums[name] = sums.get(name, np.zeros_like(value)) + value
     return sums

@@ -2,13 +2,16 @@
 
 One layer is a recurrence. With h_0 = 0,
 
-    h_i = (1 − σ_i) h_{i−1} + σ_i y_i s_i,     F = (1 − σ_query) h_l,     σ_i = σ(wᵀp_i),  s_i = p_iᵀ W_Bᵀ W_C p_query,
+    h_i = decay_i h_{i−1} + y_i vote_i,     F = decay_query h_l.
 
-and without a gate h_i = h_{i−1} + y_i s_i, F = h_l. σ_i and s_i depend on the label y_i, which is a part of p_i, but on
-no other example, and 1 − σ_i ≥ 0. So z·F grows with every z·h_i, and the smallest z·F of all 2^k labellings of k
-outliers takes l steps (probe ``worst``):
+In Mamba decay_i = 1 − σ_i and vote_i = σ_i s_i, σ_i = σ(wᵀp_i), s_i = p_iᵀ W_Bᵀ W_C p_query; without a gate decay_i = 1
+and vote_i = s_i; other models have ``transitions`` of their own. Decays and votes depend on the label y_i, which is a
+part of p_i, but on no other example, and decay_i ≥ 0. So z·F grows with every z·h_i, and the smallest z·F of all 2^k
+labellings of k outliers takes l steps (probe ``worst``):
 
-    m_i = min over y of (1 − σ_i(y)) m_{i−1} + z σ_i(y) y s_i(y),     y = ±1 for an outlier, the shown label otherwise.
+    m_i = min over y of decay_i(y) m_{i−1} + z y vote_i(y),     y = ±1 for an outlier, the shown label otherwise.
+
+In mLSTM F is divided by a positive number that labels change as well: the error is exact there, and the hinge is empty.
 
 Places (probe ``worst-placement``): the k outliers may stand at any k of the l positions. Clean examples keep their
 contents and their order, outliers keep theirs, and m[c][o] is the smallest z·h after c clean examples and o outliers:
@@ -34,7 +37,7 @@ import torch
 from numpy.typing import NDArray
 
 from iclab.engines import Sums, Training
-from iclab.models import MODELS
+from iclab.models import MODELS, Architecture, Model
 from iclab.probes.answers import margin_sums
 from iclab.probes.insides import Chunk
 
@@ -57,11 +60,11 @@ class Recurrence(NamedTuple):
     """One layer on a chunk of prompts, with both labels for every outlier."""
 
     decay: Numbers
-    """(2, seeds, batch, l) 1 − σ_i; 1 without a gate."""
+    """(2, seeds, batch, l) decay_i."""
     gain: Numbers
-    """(2, seeds, batch, l) z σ_i y_i s_i; z y_i s_i without a gate."""
+    """(2, seeds, batch, l) z y_i vote_i."""
     last: Numbers
-    """(seeds, batch) 1 − σ_query; 1 without a gate."""
+    """(seeds, batch) decay_query."""
     outlier: NDArray[np.bool_]
     """(seeds, batch, l)."""
 
@@ -102,44 +105,59 @@ class Recurrence(NamedTuple):
 
 
 def recurrence(chunk: Chunk) -> Recurrence:
-    """Evaluate σ_i and s_i of every example under both labels, from the weights."""
-    batch, tokens, weights = chunk.batch, chunk.tokens.double(), {n: w.double() for n, w in chunk.weights.items()}
-    read = tokens[:, :, -1] @ weights["query"].mT @ weights["key"]  # (S, B, d + 1) W_Bᵀ W_C p_query
+    """Evaluate decays and votes of every example under both labels, from the weights."""
+    batch, tokens = chunk.batch, chunk.tokens.double()
+    modules = [seeds_module(chunk.model, chunk.weights, s, tokens.shape[-1]) for s in range(len(tokens))]
     truth, shown = (torch.from_numpy(y[..., 0]).double() for y in (batch.true_labels, batch.labels[:, :, :-1]))
     outlier = torch.from_numpy(batch.outlier)
     z = torch.from_numpy(batch.target).double()  # (S, B, 1)
-    decay, gain = [], []
+    decay, gain, last = [], [], torch.ones(0)
     for either in (truth, -truth):
         label = torch.where(outlier, either, shown)  # (S, B, l)
-        examples = torch.cat([tokens[:, :, :-1, :-1], label[..., None]], -1)  # (S, B, l, d + 1)
-        vote = z * label * (examples @ read[..., None])[..., 0]
-        logit = (examples @ weights["gate"][:, None, :, None])[..., 0] if "gate" in weights else None
-        gain.append((vote if logit is None else torch.sigmoid(logit) * vote).numpy())
-        decay.append((torch.ones_like(vote) if logit is None else torch.sigmoid(-logit)).numpy())
-    last = torch.ones_like(z)[..., 0]
-    if "gate" in weights:
-        last = torch.sigmoid(-(tokens[:, :, -1] @ weights["gate"][..., None])[..., 0])
+        prompts = tokens.clone()
+        prompts[:, :, :-1, -1] = label
+        with torch.no_grad():
+            found = [module.transitions(own) for module, own in zip(modules, prompts, strict=True)]
+        decays, votes = (torch.stack(part) for part in zip(*found, strict=True))
+        gain.append((z * label * votes).numpy())
+        decay.append(decays[..., :-1].numpy())
+        last = decays[..., -1]
     return Recurrence(np.stack(decay), np.stack(gain), last.numpy(), batch.outlier)
+
+
+def seeds_module(model: Model, weights: dict[str, torch.Tensor], row: int, width: int) -> Architecture:
+    """Return the model of one seed with its weights, in float64."""
+    module = model.build(width, context_length=1).double()
+    module.load_state_dict({name: weight[row].double() for name, weight in weights.items()})
+    assert isinstance(module, Architecture)
+    return module
 
 
 def worst_sums(chunk: Chunk) -> Sums:
     """Return the sums of the probe ``error`` under the worst labels of the outliers."""
     with np.errstate(over="ignore", invalid="ignore"):  # weights may be huge: NaN is counted
-        return margin_sums(recurrence(chunk).worst_labels()[..., None])
+        return _sums(chunk, recurrence(chunk).worst_labels())
 
 
 def worst_placement_sums(chunk: Chunk) -> Sums:
     """Return the sums of the probe ``error`` under the worst labels and places of the outliers."""
     with np.errstate(over="ignore", invalid="ignore"):
-        return margin_sums(recurrence(chunk).worst_places()[..., None])
+        return _sums(chunk, recurrence(chunk).worst_places())
+
+
+def _sums(chunk: Chunk, margins: Numbers) -> Sums:
+    sums = margin_sums(margins[..., None])
+    if chunk.model.architecture.has_transitions == "sign":
+        sums |= {name: np.full_like(sums[name], np.nan) for name in ("hinge", "hinge_squares")}
+    return sums
 
 
 def worst_obstacle(training: Training, count: int) -> str:
     """Return the reason why the worst case of a training is not known; empty if it is."""
-    if training.model.architecture.fused_gate is not None:
+    if training.model.architecture.has_transitions:
         return ""
-    known = ", ".join(name for name, made in MODELS.items() if made.fused_gate is not None)
+    known = ", ".join(name for name, made in MODELS.items() if made.has_transitions)
     return (
-        f"probe = worst: model {training.model.label} is not one layer with Mamba's gate or none, for which the worst "
-        f"case can be computed; models that are: {known}"
+        f"probe = worst: model {training.model.label} is not one layer whose examples have decays and votes of their "
+        f"own, for which the worst case can be computed; models that are: {known}"
     )

@@ -11,25 +11,22 @@ from numpy.typing import NDArray
 from iclab.engines.fused.frame import Frame
 from iclab.engines.fused.matrix_kernels import fill, zeros
 from iclab.engines.fused.one_layer import step_kernels
-from iclab.engines.fused.one_layer.step_kernels import (
-    PRODUCT,
-    UNGATED,
-    Weights,
-    make_scratch,
-    make_tables,
-)
+from iclab.engines.fused.one_layer.gate_kernels import Gate, make_gate
+from iclab.engines.fused.one_layer.step_kernels import Weights, make_scratch, make_tables
 from iclab.engines.fused.rules import make_rules
 from iclab.engines.fused.seeds import SeedState
 from iclab.engines.trained import Trained
 from iclab.engines.training import Training
-from iclab.models.gates import initial_gate
+from iclab.models.gates import GateForm, initial_gate
 from iclab.prompts import Basis, Prompts, Stream
 from iclab.prompts.prompt_kernels import drawing, make_block
 
 
-def gate_kind(training: Training) -> int:
-    """Return the kernels' code for the gate that the model declares."""
-    return {"product": PRODUCT, "none": UNGATED}[training.model.architecture.fused_gate or ""]
+def gate_form(training: Training) -> GateForm:
+    """Return the gate that the model declares."""
+    form = training.model.architecture.gate_form(training.model.options)
+    assert form is not None  # or the engine does not apply
+    return form
 
 
 def gate_scale(training: Training) -> float:
@@ -39,7 +36,13 @@ def gate_scale(training: Training) -> float:
 
 def parameters(training: Training) -> tuple[str, ...]:
     """Return the names of the weights that can move."""
-    return ("key", "query") if gate_kind(training) == UNGATED else ("key", "query", "gate")
+    return tuple(name for name in _names(training) if name)
+
+
+def _names(training: Training) -> tuple[str, str, str, str]:
+    """Return the names of the weights that kernels have; empty for one that the model has not."""
+    form = gate_form(training)
+    return "key", "query", "gate" if form.vector else "", form.scalar
 
 
 class OneLayer(SeedState):
@@ -47,20 +50,24 @@ class OneLayer(SeedState):
 
     def __init__(self, training: Training, seed: int, basis: Basis) -> None:
         super().__init__(training, seed, basis)
-        self.kind = gate_kind(training)
+        form = gate_form(training)
         self.frame = Frame.of(training, basis)
         dtype, r = np.dtype(training.dtype), self.frame.rank
         scale = training.model.options["init_scale"]
         gate = np.zeros(r + 1)
-        if self.kind != UNGATED:
+        if form.vector:
             w = initial_gate(basis.directions.shape, seed, factor=gate_scale(training))
             gate[: len(w.inside)], gate[-1] = w.inside, w.label
             if self.frame.extra is not None:
                 gate[len(w.inside) : -1] = self.frame.extra @ w.outside(basis)
         key, query = fill(scale * np.eye(r, r + 1), dtype), fill(scale * np.eye(r), dtype)
-        shapes = (key.shape, query.shape, gate.shape)
-        self.weights = Weights(key, query, gate.astype(dtype), *(zeros(shape, dtype) for shape in shapes + shapes))
-        self.rules = make_rules(training.recipe, ("key", "query", "gate"), dtype)
+        number = np.full(1, form.start, dtype=dtype)
+        shapes = (key.shape, query.shape, gate.shape, number.shape)
+        rest = (zeros(shape, dtype) for shape in shapes + shapes)
+        self.weights = Weights(key, query, gate.astype(dtype), number, *rest)
+        self.gate: Gate = make_gate(form, dtype, form.start)
+        self.names = _names(training)
+        self.rules = make_rules(training.recipe, self.names, dtype)
         self.prepare(training.prompts)
 
     @property
@@ -71,14 +78,14 @@ class OneLayer(SeedState):
     def kept(self) -> dict[str, NDArray[np.floating]]:
         """Return the weights in coordinates of the frame."""
         w, r = self.weights, self.frame.rank
-        gate = {} if self.kind == UNGATED else {"gate": w.gate}
-        return {"key": w.key[:r, : r + 1], "query": w.query[:r, :r], **gate}
+        kept = (w.key[:r, : r + 1], w.query[:r, :r], w.gate, w.number)
+        return {name: weight for name, weight in zip(self.names, kept, strict=True) if name}
 
     def steps(self, first: int, last: int, rates: NDArray[np.floating], losses: NDArray[np.floating]) -> int:
         """Take steps; return the step at which the loss is not finite, or −1."""
         return step_kernels.train(
             self.drawing,
-            self.kind,
+            self.gate,
             self.weights,
             self.tables,
             self.block,
@@ -109,7 +116,7 @@ class OneLayer(SeedState):
 
 
 def weights(trained: Trained, step: int) -> dict[str, torch.Tensor]:
-    """Return the model's own weights from their coordinates: W_B and W_C (seeds, m, d + 1), w (seeds, d + 1)."""
+    """Return the model's own weights from their coordinates: W_B and W_C (seeds, m, d + 1), w (seeds, d + 1), a."""
     snapshot, options = trained.snapshots[step], trained.training.model.options
     dimension = trained.training.prompts.patterns.dimension
     size = options["state_size"] or dimension
@@ -129,5 +136,7 @@ def weights(trained: Trained, step: int) -> dict[str, torch.Tensor]:
             outside = initial_gate(basis.directions.shape, seed, factor=gate_scale(trained.training)).outside(basis)
             outside -= (outside @ q.T) @ q
             out["gate"].append(np.append(gate[:-1] @ q + outside, gate[-1]))
+        if name := gate_form(trained.training).scalar:
+            out[name].append(snapshot[name][i].double().numpy())
     dtype = getattr(torch, trained.training.dtype)
     return {name: torch.from_numpy(np.stack(values)).to(dtype) for name, values in out.items()}

@@ -7,7 +7,8 @@ from numpy.typing import NDArray
 
 from iclab.engines.fused.frame import Frame, leaves_span
 from iclab.engines.fused.one_layer import step_kernels, worst_kernels
-from iclab.engines.fused.one_layer.learning import gate_kind, gate_scale
+from iclab.engines.fused.one_layer.gate_kernels import make_gate
+from iclab.engines.fused.one_layer.learning import gate_form, gate_scale
 from iclab.engines.fused.one_layer.step_kernels import ATTENTION, ERROR, GATES, make_scratch
 from iclab.engines.fused.one_layer.worst_kernels import make_choices
 from iclab.engines.fused.summing import Add, Measuring
@@ -22,20 +23,22 @@ CODES = {"error": ERROR, "attention": ATTENTION, "gates": GATES}
 
 def measuring(trained: Trained, probe: str, prompts: Prompts, at: int, draw: int) -> Measuring:
     """Prepare a probe on test prompts; attention has a shape of (layers,), gates of (layers, places)."""
-    kind, dtype, length = gate_kind(trained.training), np.dtype(trained.training.dtype), prompts.context_length
+    form, dtype, length = gate_form(trained.training), np.dtype(trained.training.dtype), prompts.context_length
     numbers = drawing(prompts, dtype)
 
     def seed(row: int) -> Add:
         tables = _tables(trained, row, at, prompts)
+        number = float(trained.snapshots[at][form.scalar][row, 0]) if form.scalar else form.start
+        gate = make_gate(form, dtype, number)
 
         def add(first: int, count: int, total: NDArray[np.float64]) -> None:
             space = (make_block(numbers), make_scratch(length, len(tables[0]), dtype))
             which = (trained.seeds[row], int(Stream.TEST), draw, first, count, total.reshape(len(total), -1))
             if probe in CODES:
-                step_kernels.measure(numbers, kind, CODES[probe], *space, *tables, *which)
+                step_kernels.measure(numbers, gate, CODES[probe], *space, *tables, *which)
             else:
                 choices = make_choices(length, dtype)
-                worst_kernels.measure(numbers, kind, probe == "worst-placement", *space, choices, *tables, *which)
+                worst_kernels.measure(numbers, gate, probe == "worst-placement", *space, choices, *tables, *which)
 
         return add
 

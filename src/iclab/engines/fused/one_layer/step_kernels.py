@@ -12,14 +12,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from iclab.engines.fused.matrix_kernels import multiply, padded, turn, zeros
+from iclab.engines.fused.one_layer.gate_kernels import PRODUCT, UNGATED, open_gate
 from iclab.engines.fused.rules import HINGE, LOGISTIC, SQUARED, squares_of
 from iclab.engines.fused.sum_kernels import add_attention, add_gate, tally
 from iclab.prompts.compiling import compiled, inlined
 from iclab.prompts.exponential import exponential
 from iclab.prompts.prompt_kernels import LANES, draw
 
-# How examples are weighed: F = h_l · decay(query), h_i = decay_i · h_{i−1} + inflow_i · y_i score_i.
-UNGATED, PRODUCT = 0, 1
 # What `measure` adds up.
 ERROR, ATTENTION, GATES = 0, 1, 2
 
@@ -29,9 +28,12 @@ class Scratch(NamedTuple):
 
     base: NDArray[np.int32]  # where the lane of each token begins in `read`; constant
     score: NDArray[Any]
-    inflow: NDArray[Any]  # σ(wᵀp_i)
-    decay: NDArray[Any]  # 1 − σ(wᵀp_i)
+    inflow: NDArray[Any]  # for Mamba σ(wᵀp_i)
+    decay: NDArray[Any]  # for Mamba 1 − σ(wᵀp_i)
     before: NDArray[Any]  # h_{i−1}
+    rise: NDArray[Any]  # ∂inflow/∂logit, for gates other than Mamba's
+    fall: NDArray[Any]  # ∂decay/∂logit
+    turn: NDArray[Any]  # ∂decay/∂a, a the gate's trained number
     output: NDArray[Any]  # (LANES,)
     read: NDArray[Any]  # (LANES · (D' + 1),) W_Bᵀ W_C p_query times each dictionary row, then times the label
 
@@ -40,12 +42,15 @@ def make_scratch(length: int, rows: int, dtype: Any) -> Scratch:
     """Allocate working memory for prompts of ``length`` examples over ``rows`` dictionary rows."""
     size = (length + 1) * LANES
     base = (np.arange(size) % LANES * (rows + 1)).astype(np.int32)
-    return Scratch(base, *(np.zeros(n, dtype=dtype) for n in (*[size] * 4, LANES, LANES * (rows + 1))))
+    return Scratch(base, *(np.zeros(n, dtype=dtype) for n in (*[size] * 7, LANES, LANES * (rows + 1))))
 
 
 @inlined
-def forward(kind, p, s, length, products, logits):  # type: ignore[no-untyped-def]
-    """Answer a block ``p``; ``products[q, j]`` is p_jᵀ W_Bᵀ W_C p_q over dictionary rows, ``logits[j]`` is wᵀ p_j."""
+def forward(gate, p, s, length, products, logits):  # type: ignore[no-untyped-def]
+    """Answer a block ``p``; ``products[q, j]`` is p_jᵀ W_Bᵀ W_C p_q over dictionary rows, ``logits[j]`` is wᵀ p_j.
+
+    F = h_l · decay(query), h_i = decay_i · h_{i−1} + inflow_i · y_i score_i.
+    """
     rows = products.shape[0]  # D'; the label is column and entry `rows`
     real, query = s.score.dtype.type, length * LANES
     for lane in range(LANES):
@@ -62,7 +67,7 @@ def forward(kind, p, s, length, products, logits):  # type: ignore[no-untyped-de
         score = s.read[base + p.relevant[e]] + p.kappa[e] * s.read[base + p.irrelevant[e]]
         s.score[e] = score + p.strength[e] * s.read[base + p.outlier[e]] + p.label[e] * s.read[base + rows]
     s.output[:] = real(0)
-    if kind == UNGATED:
+    if gate.kind == UNGATED:
         for i in range(length):
             for lane in range(LANES):
                 s.output[lane] += p.label[i * LANES + lane] * s.score[i * LANES + lane]
@@ -70,11 +75,15 @@ def forward(kind, p, s, length, products, logits):  # type: ignore[no-untyped-de
     for e in range(query + LANES):
         logit = logits[p.relevant[e]] + p.kappa[e] * logits[p.irrelevant[e]]
         s.decay[e] = logit + p.strength[e] * logits[p.outlier[e]] + p.label[e] * logits[rows]
-    for e in range(query + LANES):
-        power = exponential(-s.decay[e])
-        inflow = real(1) / (real(1) + power)
-        s.inflow[e] = inflow  # σ
-        s.decay[e] = power * inflow  # 1 − σ
+    if gate.kind == PRODUCT:
+        for e in range(query + LANES):
+            power = exponential(-s.decay[e])
+            inflow = real(1) / (real(1) + power)
+            s.inflow[e] = inflow  # σ
+            s.decay[e] = power * inflow  # 1 − σ
+    else:
+        for e in range(query + LANES):
+            s.decay[e], s.inflow[e], s.fall[e], s.rise[e], s.turn[e] = open_gate(gate, s.decay[e])
     for i in range(length):
         for lane in range(LANES):
             e = i * LANES + lane
@@ -86,9 +95,10 @@ def forward(kind, p, s, length, products, logits):  # type: ignore[no-untyped-de
 
 
 @inlined
-def backward(kind, p, s, length, lane, push, pairs, along, row):  # type: ignore[no-untyped-def]
+def backward(gate, p, s, length, lane, push, pairs, along, turned, row):  # type: ignore[no-untyped-def]
     """Add one prompt's push·z·∂F to the sums: ``pairs[q, j]`` = Σ z G y c_j c_q, ``along[j]`` = Σ z ∂F/∂logit c_j.
 
+    ``turned`` is Σ z ∂F/∂a, a the gate's trained number. Mamba's two slopes are opposite, so that none are stored.
     ``push`` is −∂loss/∂(z·F), which is 1 for the hinge and the linear loss.
     """
     rows = pairs.shape[0]
@@ -97,9 +107,13 @@ def backward(kind, p, s, length, lane, push, pairs, along, row):  # type: ignore
     q, other, far = p.relevant[query], p.irrelevant[query], p.kappa[query]
     row[:] = real(0)
     suffix = real(1)
-    if kind == PRODUCT:
+    if gate.kind != UNGATED:
         suffix = s.decay[query]
-        slope = -z * s.inflow[query] * s.output[lane]
+        if gate.kind == PRODUCT:
+            slope = -z * s.inflow[query] * s.output[lane]
+        else:
+            slope = z * s.fall[query] * s.before[query]
+            turned[0] += z * s.turn[query] * s.before[query]
         along[q] += slope
         along[other] += slope * far
         along[p.outlier[query]] += slope * p.strength[query]
@@ -108,9 +122,13 @@ def backward(kind, p, s, length, lane, push, pairs, along, row):  # type: ignore
         label, kappa, strength = p.label[e], p.kappa[e], p.strength[e]
         r, k, o = p.relevant[e], p.irrelevant[e], p.outlier[e]
         weight = z * label * suffix
-        if kind == PRODUCT:
+        if gate.kind != UNGATED:
             weight *= s.inflow[e]
-            slope = z * suffix * s.inflow[e] * s.decay[e] * (label * s.score[e] - s.before[e])
+            if gate.kind == PRODUCT:
+                slope = z * suffix * s.inflow[e] * s.decay[e] * (label * s.score[e] - s.before[e])
+            else:
+                slope = z * suffix * (s.rise[e] * (label * s.score[e]) + s.fall[e] * s.before[e])
+                turned[0] += z * suffix * s.turn[e] * s.before[e]
             along[r] += slope
             along[k] += slope * kappa
             along[o] += slope * strength
@@ -134,12 +152,15 @@ class Weights(NamedTuple):
     key: NDArray[Any]  # (r, r + 1) W_B, the label's column last
     query: NDArray[Any]  # (r, r) W_C; its label column stays 0
     gate: NDArray[Any]  # (r + 1,) w
+    number: NDArray[Any]  # (1,) a, a trained number of the gate
     key_step: NDArray[Any]
     query_step: NDArray[Any]
     gate_step: NDArray[Any]
+    number_step: NDArray[Any]
     key_momentum: NDArray[Any]
     query_momentum: NDArray[Any]
     gate_momentum: NDArray[Any]
+    number_momentum: NDArray[Any]
 
 
 class Tables(NamedTuple):
@@ -245,19 +266,21 @@ def _clear(values):  # type: ignore[no-untyped-def]
 
 
 @compiled
-def train(drawing, kind, w, t, p, s, frame, diagonal, seed, stream, first, last, rules, rates, losses):  # type: ignore[no-untyped-def]
+def train(drawing, gate, w, t, p, s, frame, diagonal, seed, stream, first, last, rules, rates, losses):  # type: ignore[no-untyped-def]
     """Run steps ``first`` … ``last − 1`` of one seed; return the step at which its loss is not finite, or −1."""
     real, batch, clip, momentum = frame.dtype.type, rules.batch, rules.clip, rules.momentum
     moved = True
     for step in range(first, last):
         if moved:
             fill_tables(w, t, frame, diagonal)
+            gate.trained[0] = w.number[0]
             _clear(t.pairs.ravel())
             _clear(t.along)
+            _clear(w.number_step)
         loss, active = real(0), 0
         for start in range(0, batch, LANES):
             draw(drawing, p, seed, stream, step, start)
-            forward(kind, p, s, drawing.length, t.products, t.logits)
+            forward(gate, p, s, drawing.length, t.products, t.logits)
             for lane in range(min(LANES, batch - start)):
                 margin, push = real(1) - p.target[lane] * s.output[lane], real(1)
                 if rules.loss == HINGE and margin <= real(0):  # not for NaN, which must reach the loss
@@ -272,7 +295,7 @@ def train(drawing, kind, w, t, p, s, frame, diagonal, seed, stream, first, last,
                 else:
                     loss += margin
                 active += 1
-                backward(kind, p, s, drawing.length, lane, push, t.pairs, t.along, t.row)
+                backward(gate, p, s, drawing.length, lane, push, t.pairs, t.along, w.number_step, t.row)
         losses[step] = loss / real(batch)
         if not np.isfinite(losses[step]):
             return step
@@ -286,38 +309,42 @@ def train(drawing, kind, w, t, p, s, frame, diagonal, seed, stream, first, last,
             _clear(w.query_step.ravel())
         if not rules.moves[2]:
             _clear(w.gate_step)
+        if not rules.moves[3]:
+            _clear(w.number_step)
         scale, rate, fresh = real(1) / real(batch), rates[step], step == 0
         if clip > 0:
             norm = squares_of(w.key_step.ravel()) + squares_of(w.query_step.ravel()) + squares_of(w.gate_step)
+            norm += squares_of(w.number_step)
             norm = np.sqrt(norm) * scale
             if norm > clip:
                 scale *= clip / norm
         _move(w.key.ravel(), w.key_step.ravel(), w.key_momentum.ravel(), rate, scale, momentum, fresh)
         _move(w.query.ravel(), w.query_step.ravel(), w.query_momentum.ravel(), rate, scale, momentum, fresh)
-        if kind != UNGATED:
+        if gate.kind != UNGATED:
             _move(w.gate, w.gate_step, w.gate_momentum, rate, scale, momentum, fresh)
+            _move(w.number, w.number_step, w.number_momentum, rate, scale, momentum, fresh)
     return -1
 
 
 @compiled
-def measure(drawing, kind, probe, p, s, products, logits, seed, stream, step, first, count, sums):  # type: ignore[no-untyped-def]
+def measure(drawing, gate, probe, p, s, products, logits, seed, stream, step, first, count, sums):  # type: ignore[no-untyped-def]
     """Answer test prompts ``first`` … ``first + count − 1`` and add them to ``sums``, with the rows of `FORMS`."""
     length = drawing.length
     for start in range(first, first + count, LANES):
         draw(drawing, p, seed, stream, step, start)
-        forward(kind, p, s, length, products, logits)
+        forward(gate, p, s, length, products, logits)
         for lane in range(min(LANES, first + count - start)):
             if probe == ERROR:
                 tally(sums, np.float64(p.target[lane]) * np.float64(s.output[lane]))
             elif probe == ATTENTION:
                 add_attention(p, s.score, lane, length, lane, sums)
             else:
-                suffix = 1.0 if kind == UNGATED else np.float64(s.decay[length * LANES + lane])
+                suffix = 1.0 if gate.kind == UNGATED else np.float64(s.decay[length * LANES + lane])
                 rank = 0
                 for place in range(length):
                     e = (length - 1 - place) * LANES + lane
-                    gate = suffix
-                    if kind != UNGATED:
-                        gate *= s.inflow[e]
+                    passed = suffix
+                    if gate.kind != UNGATED:
+                        passed *= s.inflow[e]
                         suffix *= s.decay[e]
-                    rank = add_gate(p, e, gate, place, rank, sums)
+                    rank = add_gate(p, e, passed, place, rank, sums)

@@ -1,6 +1,6 @@
 """The exact worst case over the labels and places of outliers, compiled by numba.
 
-One layer is a recurrence, h_i = (1 − σ_i) h_{i−1} + σ_i y_i s_i with 1 − σ_i ≥ 0, and σ_i and s_i depend on no other
+One layer is a recurrence, h_i = decay_i h_{i−1} + inflow_i y_i s_i with decay_i ≥ 0, and all three depend on no other
 example. So z·F grows with every h_i, and its smallest value follows from the smallest values of z·h_i.
 `iclab.probes.worst` has the same in numpy, with the equations.
 """
@@ -12,7 +12,8 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from iclab.engines.fused.one_layer.step_kernels import UNGATED, forward
+from iclab.engines.fused.one_layer.gate_kernels import UNGATED
+from iclab.engines.fused.one_layer.step_kernels import forward
 from iclab.engines.fused.sum_kernels import tally
 from iclab.prompts.compiling import compiled
 from iclab.prompts.prompt_kernels import LANES, draw
@@ -24,8 +25,8 @@ class Choices(NamedTuple):
     Arrays are flat, (tokens · LANES,), as in `Block`. A clean example has the same numbers in both.
     """
 
-    plus_decay: NDArray[Any]  # 1 − σ, if an outlier shows +1
-    plus_gain: NDArray[Any]  # z σ y s
+    plus_decay: NDArray[Any]  # if an outlier shows +1
+    plus_gain: NDArray[Any]  # z · inflow · y s
     minus_decay: NDArray[Any]  # if it shows −1
     minus_gain: NDArray[Any]
     best: NDArray[Any]  # (l + 1,) the smallest z·h after so many outliers
@@ -38,26 +39,26 @@ def make_choices(length: int, dtype: Any) -> Choices:
 
 
 @compiled
-def weigh(kind, p, s, c, length, products, logits):  # type: ignore[no-untyped-def]
+def weigh(gate, p, s, c, length, products, logits):  # type: ignore[no-untyped-def]
     """Fill ``c`` for a block of drawn prompts: all outliers show +1, and then −1."""
     real = s.score.dtype.type
     for e in range(length * LANES):
         p.label[e] = real(1) if p.flag[e] else p.label[e]
-    forward(kind, p, s, length, products, logits)
-    _keep(kind, p, s, length, c.plus_decay, c.plus_gain)
+    forward(gate, p, s, length, products, logits)
+    _keep(gate, p, s, length, c.plus_decay, c.plus_gain)
     for e in range(length * LANES):
         p.label[e] = real(-1) if p.flag[e] else p.label[e]
-    forward(kind, p, s, length, products, logits)
-    _keep(kind, p, s, length, c.minus_decay, c.minus_gain)
+    forward(gate, p, s, length, products, logits)
+    _keep(gate, p, s, length, c.minus_decay, c.minus_gain)
 
 
 @compiled
-def _keep(kind, p, s, length, decay, gain):  # type: ignore[no-untyped-def]
+def _keep(gate, p, s, length, decay, gain):  # type: ignore[no-untyped-def]
     real = s.score.dtype.type
     for e in range(length * LANES):
         vote = p.target[e % LANES] * p.label[e] * s.score[e]
-        decay[e] = real(1) if kind == UNGATED else s.decay[e]
-        gain[e] = vote if kind == UNGATED else s.inflow[e] * vote
+        decay[e] = real(1) if gate.kind == UNGATED else s.decay[e]
+        gain[e] = vote if gate.kind == UNGATED else s.inflow[e] * vote
 
 
 @compiled
@@ -110,15 +111,15 @@ def worst_places(p, c, length, lane):  # type: ignore[no-untyped-def]
 
 
 @compiled
-def measure(drawing, kind, places, p, s, c, products, logits, seed, stream, step, first, count, sums):  # type: ignore[no-untyped-def]
+def measure(drawing, gate, places, p, s, c, products, logits, seed, stream, step, first, count, sums):  # type: ignore[no-untyped-def]
     """Add the worst case of test prompts ``first`` … ``first + count − 1`` to ``sums``, as the probe ``error`` does."""
     query = drawing.length * LANES
     for start in range(first, first + count, LANES):
         draw(drawing, p, seed, stream, step, start)
-        weigh(kind, p, s, c, drawing.length, products, logits)
+        weigh(gate, p, s, c, drawing.length, products, logits)
         for lane in range(min(LANES, first + count - start)):
             if places:
                 margin = np.float64(worst_places(p, c, drawing.length, lane))
             else:
                 margin = np.float64(worst_labels(p, c, drawing.length, lane))
-            tally(sums, margin if kind == UNGATED else np.float64(s.decay[query + lane]) * margin)
+            tally(sums, margin if gate.kind == UNGATED else np.float64(s.decay[query + lane]) * margin)
