@@ -7,9 +7,9 @@ Code name → paper:  key W_k,  query W_q,  gate w_β,  forget w_α,  rate a,  s
 
 Before it writes, a token erases what the state has stored along its key. In the label's row
 
-    F = Σ_i y_i β_i k_iᵀ R_i q_query,     R_i = Π_{j > i} α_j (I − β_j k_j k_jᵀ),   later tokens on the right,
+    F = Σ_i y_i β_i Π_{j > i} α_j a_i,     a_i = k_iᵀ Π_{j > i} (I − β_j k_j k_jᵀ) q_query,   later tokens on the right,
 
-which is read backwards from the query, so that no matrix is formed.
+where a_i is the attention that later erasures leave: a_i = k_iᵀ q − Σ_{j > i} β_j k_iᵀ k_j a_j, a triangular system.
 
 β_i sees the example itself, so that it can shut an outlier out. Keys have length 1, as in DeltaNet (``unit_keys``):
 else β ‖k‖² > 2 makes the state grow where it should be erased, and outliers are long. That alone makes outliers weak,
@@ -25,7 +25,7 @@ from torch import Tensor, nn
 
 from iclab.models.answer import Answer
 from iclab.models.gates import initial_gate
-from iclab.models.recurrent import Form, Recurrent
+from iclab.models.recurrent import Form, Recurrent, later
 from iclab.prompts.patterns import Basis
 
 
@@ -67,30 +67,21 @@ class DeltaNet(Recurrent):
                     gate.copy_(torch.from_numpy(w))
 
     def forward(self, tokens: Tensor) -> Answer:
-        """Answer prompts (batch, l + 1, d + 1).
-
-        The gate that is shown is β_i Π_{j > i} α_j, and the attention k_iᵀ R_i q without these α.
-        """
+        """Answer prompts (batch, l + 1, d + 1); the gate that is shown is β_i Π_{j > i} α_j."""
         keys, read = tokens @ self.key.T, tokens[..., -1, :] @ self.query.T
         if self.unit_keys:
             keys = F.normalize(keys, dim=-1)
-        beta, labels, length = torch.sigmoid(self.logits(tokens)), tokens[..., -1], tokens.shape[-2] - 1
-        alpha = torch.ones_like(beta)
+        beta, log_alpha, labels = torch.sigmoid(self.logits(tokens)), tokens[..., 0] * 0, tokens[..., -1]
         if self.forget is not None and self.rate is not None:
-            alpha = (-F.softplus(tokens @ self.forget) * self.rate.exp()).exp()
-        left, reading, seen, open_ = torch.ones_like(beta[..., 0]), read, [], []
-        for i in range(length, -1, -1):
-            key = keys[..., i, :]
-            along = (key * reading).sum(-1)
-            seen.append(along)
-            open_.append(beta[..., i] * left)
-            reading = reading - (beta[..., i] * along)[..., None] * key
-            left = left * alpha[..., i]
-        scores = self.attention(torch.stack(seen[:0:-1], -1))  # the query's own come first
-        gates = self.gates(torch.stack(open_[:0:-1], -1))
+            log_alpha = -F.softplus(tokens @ self.forget) * self.rate.exp()
+        erased = torch.triu((keys @ keys.mT) * beta.unsqueeze(-2), diagonal=1)  # β_j k_iᵀ k_j, j > i
+        plain = keys @ read.unsqueeze(-1)
+        seen = torch.linalg.solve_triangular(erased, plain, upper=True, unitriangular=True).squeeze(-1)
+        scores = self.attention(seen[..., :-1])
+        gates = self.gates((beta * later(log_alpha).exp())[..., :-1])
         output = (gates * scores * labels[..., :-1]).sum(-1, keepdim=True)
         if self.form == "recurrence":
-            output = self._steps(keys, read, alpha, beta, labels)
+            output = self._steps(keys, read, log_alpha.exp(), beta, labels)
         return Answer(output, scores, gates)
 
     def _steps(self, keys: Tensor, read: Tensor, alpha: Tensor, beta: Tensor, labels: Tensor) -> Tensor:

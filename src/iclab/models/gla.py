@@ -103,10 +103,11 @@ class GLA(Recurrent):
             for i in range(tokens.shape[-2] - 1):
                 state = state + tokens[..., i, -1:] * keys[..., i, :] * channels[..., i, :]
             output = (state * (tokens[..., -1, :] @ self.query.T)).sum(-1, keepdim=True)
-        passed, sizes = (products * channels).sum(-1), products.abs()
-        least = torch.finfo(tokens.dtype).tiny
-        gates = self.gates((sizes * channels).sum(-1) / sizes.sum(-1).clamp(min=least)).clamp(min=least)
-        scores = self.attention(passed / gates)
+        passed = (products * channels).sum(-1)
+        with torch.no_grad():  # the gate cancels in the output, so it needs no gradient
+            least, sizes = torch.finfo(tokens.dtype).tiny, products.abs()
+            share = ((sizes * channels).sum(-1) / sizes.sum(-1).clamp(min=least)).clamp(min=least)
+        gates, scores = self.gates(share), self.attention(passed / share)
         if self.form == "closed":
             output = (gates * scores * tokens[..., :-1, -1]).sum(-1, keepdim=True)
         return Answer(output, scores, gates)

@@ -10,7 +10,8 @@ and in the label's row, with s_i = k_iᵀ q_query and sums over all tokens up to
     F = Σ_i G_i y_i s_i / max(|Σ_i G_i s_i|, 1),     G_i = i_i Π_{j > i} f_j.
 
 The input gate sees the example itself, so that it can shut an outlier out. An exponential can overflow: as in xLSTM,
-all G_i are divided by the largest, which changes nothing. Not included: biases, the factor 1/√d of keys, the output gate.
+all G_i are divided by the largest, which changes nothing. Not included: biases, the factor 1/√d of keys, the output
+gate.
 """
 
 from __future__ import annotations

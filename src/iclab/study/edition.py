@@ -75,7 +75,7 @@ class Edition:
             for condition in self.conditions
             if store.has(condition.cell)
             for row in store.load_rows(condition.cell)
-            if row["seed"] < self.settings.seed_limit
+            if condition.every_seed or row["seed"] < self.settings.seed_limit
         ]
 
     def outcome(self, store: Store, *, confidence: float = CONFIDENCE, asked: Edition | None = None) -> Outcome:

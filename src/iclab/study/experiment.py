@@ -31,6 +31,8 @@ class Condition:
 
     columns: Mapping[str, Any]
     cell: MeasurementCell
+    every_seed: bool = False
+    """Whether rows of all its seeds are used, and not just of those that the edition asks for."""
 
 
 def in_groups(

@@ -62,7 +62,8 @@ class Outcome:
     @cached_property
     def figure(self) -> Chart:
         """The figure, headed by its title, how much was run, and settings that differ from the defaults."""
-        seeds, changed = len({row["seed"] for row in self.rows}), self.settings.unusual()
+        seeds = len({row["seed"] for row in self.rows if row["seed"] < self.settings.seeds})
+        changed = self.settings.unusual()
         run = f"{seeds} seeds, {self.settings.test_prompts:,} prompts each"
         heading = (
             f"{self.experiment.id}: {self.experiment.title}",
