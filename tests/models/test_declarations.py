@@ -1,6 +1,7 @@
 """What architectures declare, and what users' classes get."""
 
 import types
+from pathlib import Path
 
 import pytest
 import torch
@@ -22,6 +23,11 @@ def test_models_are_listed_in_a_sensible_order():
         *("mamba", "linear", "softmax", "deep-mamba", "deep-linear", "deep-softmax", "deep-hybrid"),
         *("softmax-mlp", "gpt2", "classical"),
     ]
+
+
+@pytest.mark.parametrize("name", MODELS)
+def test_the_page_of_models_has_every_one(name):
+    assert f"`{name}`" in (Path(__file__).parents[2] / "docs" / "models.md").read_text()
 
 
 @pytest.mark.parametrize("name", MODELS)

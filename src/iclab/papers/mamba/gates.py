@@ -153,12 +153,11 @@ def _tuned(rows: list[Row], settings: GateSettings) -> Judgement:
 
 def _ratios(settings: GateSettings, name: str) -> Any:
     """Return a source of points: the ratio of gates at every distance."""
-    return together(
-        *(
-            mean_point(settings.seeds, lambda rows, p=place: ratio(rows, name, p), f"{name}, distance {place}")
-            for place in range(1, settings.places + 1)
-        )
-    )
+
+    def at(place: int) -> Any:
+        return mean_point(settings.seeds, lambda rows: ratio(rows, name, place), f"{name}, distance {place}")
+
+    return together(*(at(place) for place in range(1, settings.places + 1)))
 
 
 def _filters(settings: GateSettings, name: str) -> Claim:
