@@ -73,7 +73,7 @@ class GateSettings(MambaPaper):
         Field(gt=0),
         Chosen(
             "τ of gated retention and GLA. E.6 says τ ∈ R, the papers it cites take 16. By the rule for step sizes, "
-            "1 has the least loss: GLA (198) 0.0001, and 0.048 at 16; gated retention 0.078, and 0.079 at 16",
+            "1 has the least loss: GLA (198) 0.0001, and above 0.04 at 16; gated retention 0.078, and 0.079 at 16",
             others=(4.0, 16.0),
         ),
     ] = 1.0
