@@ -243,6 +243,27 @@ def exponent_claim(
     return Claim(id_, paper, predicate, size, direction=direction, **more)
 
 
+def bound_claim(
+    id_: str, paper: str, curves: Curves, power: float, *, seeds: int, above: bool = False, **more: Any
+) -> Claim:
+    """Claim that y falls at least as fast as x^power, or with ``above`` that it grows at least as fast.
+
+    The interval of the exponent must lie below power + 0.15, or above power − 0.15. ``more`` is that of
+    `exponent_claim`.
+
+    Example:
+        >>> bound_claim("T-x.small", "≤ M2^(−1/2)", lambda rows: {}, -0.5, seeds=8).tested
+        'exponent < −0.35, fitted seed by seed, mean over seeds; in direction: below 0'
+    """
+    own = {name: more.pop(name) for name in ("where", "fate", "fewest") if name in more}
+    points = exponent_point(seeds, curves, **own)
+    rule, sign, margin = (every_above, ">", power - NEAR) if above else (every_below, "<", power + NEAR)
+    words = "above 0" if above else "below 0"
+    direction = Direction(words, judged(points, rule, ROUNDING if above else -ROUNDING))
+    predicate = f"exponent {sign} {margin:g}, fitted seed by seed, mean over seeds".replace("-", "−")
+    return Claim(id_, paper, predicate, judged(points, rule, margin), direction=direction, **more)
+
+
 def spread(found: BySeed, missing: str = "never") -> str:
     """Return mean, lowest and highest seed as text for a table, and how many seeds have no number.
 

@@ -8,6 +8,7 @@ from iclab.papers.nonlinear.neurons import by_seed, groups_of
 
 FIGURE = find("T-fig2")
 SETTINGS = MechanismSettings(seeds=3, irrelevant=24)
+NO_COLUMNS = dict.fromkeys(("along", "length", "same", "matrix", "neuron", "sign", "feature_angle", "label_angle"))
 
 
 def neuron(seed, number, length, feature, label):
@@ -17,7 +18,7 @@ def neuron(seed, number, length, feature, label):
     }  # fmt: skip
 
 
-def verdicts(start=0.3, along=1.0, length=1.05, mass=0.9, large=1.5, small=0.1, angles=(3.0, 2.0), lost=()):
+def verdicts(start=0.3, along=1.0, length=1.05, mass=0.9, large=1.5, small=0.1, angles=(3.0, 2.0), power=-0.5, lost=()):
     rows = []
     for seed in range(3):
         wobble = 1 + 0.001 * seed
@@ -29,15 +30,24 @@ def verdicts(start=0.3, along=1.0, length=1.05, mass=0.9, large=1.5, small=0.1, 
         rows.append({"probe": "attention", "domain": "out", "step": 600, "same": mass * wobble})
         rows += [neuron(seed, i, large * wobble, *angles) for i in range(7)]
         rows += [neuron(seed, i, small * wobble, 170.0, 170.0) for i in range(7, 10)]
+        for count in SETTINGS.irrelevants:  # two neurons outside L, one in it, which does not count
+            lengths = (0.2 * count**power, 0.6 * count**power, 1.5)
+            sizes = {"probe": "neurons by M2", "domain": "in", "step": 600, "irrelevant": count}
+            rows += [{**sizes, "neuron": i, "length": length * wobble} for i, length in enumerate(lengths)]
         for row in rows:
             row.setdefault("seed", seed)
             row.setdefault("diverged", False)
     kept = [row for row in rows if row["seed"] not in lost]
-    blank = dict.fromkeys(("along", "length", "same", "matrix", "neuron", "sign", "feature_angle", "label_angle"))
+    blank = NO_COLUMNS | {"irrelevant": None}
     gone = [
         {**blank, "probe": probe, "domain": domain, "step": 600, "seed": seed, "diverged": True}
         for seed in lost
         for probe, domain in (("alignment", "in"), ("alignment", "out"), ("attention", "out"), ("neurons", "out"))
+    ]
+    gone += [
+        {**blank, "probe": "neurons by M2", "step": 600, "seed": seed, "irrelevant": count, "diverged": True}
+        for seed in lost
+        for count in SETTINGS.irrelevants
     ]
     first = [row for row in rows if row["seed"] in lost and row["step"] == 0]
     kept = [{**blank, **row} for row in kept + gone + first]
@@ -53,7 +63,7 @@ def test_claims():
         ({"mass": 0.6}, {"attention"}),
         ({"angles": (40.0, 2.0)}, {"neurons.feature"}),
         ({"angles": (3.0, 25.0)}, {"neurons.label"}),
-        ({"small": 0.3}, {"small"}),
+        ({"power": 0.1}, {"small"}),
         ({"small": 1.4}, {"large"}),  # all alike: there are no two groups
         ({"large": 0.5}, {"large"}),  # none grew
     ):
@@ -61,6 +71,11 @@ def test_claims():
         assert {name for name in good if changed[name] == "fails"} >= claims, changes
         assert {name for name in good if changed[name] == "holds"} >= set(good) - claims - {"small", "large",
             "neurons.feature", "neurons.label"}  # fmt: skip
+
+
+def test_the_order_in_m2_is_a_bound_from_above():
+    assert verdicts(power=-1.0)["small"] == "holds"
+    assert verdicts(power=-0.2)["small"] == "in direction"
 
 
 def test_a_diverged_seed_forbids_holds():

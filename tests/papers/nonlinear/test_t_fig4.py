@@ -27,10 +27,11 @@ def test_all_learners_are_asked_the_same():
     assert all(len(asked) == 1 for asked in found.values())
 
 
-def verdicts(icl=0.001, easy=0.05, hard=0.08, tuned=0.02, at_10=0.0, lost=()):
+def verdicts(icl=0.001, easy=0.05, hard=0.08, tuned=0.02, tuned_hard=None, at_10=0.0, lost=()):
     rows = []
     for fraction, worst in ((0.8, easy), (0.6, hard)):
-        for name, error in ((ICL, icl), ("a", worst), ("b", worst + 0.1), ("c", tuned)):
+        other = tuned if fraction == 0.8 or tuned_hard is None else tuned_hard
+        for name, error in ((ICL, icl), ("a", worst), ("b", worst + 0.1), ("c", other)):
             for length in (10, 20):
                 value = error + (at_10 if length == 10 and name != ICL else 0.0)
                 for seed in range(4):
@@ -57,7 +58,8 @@ def test_claims():
     assert verdicts(easy=0.005, tuned=0.004, at_10=0.05)["no-win.default"] == "fails"  # one length is enough
     assert verdicts(hard=0.0005)["win.default"] == "fails"
     assert verdicts(tuned=0.0005)["win.tuned"] == "fails"
-    assert verdicts(tuned=0.0005)["ahead"] == "fails"
+    assert verdicts(tuned_hard=0.0005)["ahead"] == "fails"
+    assert verdicts(tuned=0.0005, tuned_hard=0.02)["ahead"] == "holds"  # it is judged at α' = 0.6
     assert verdicts(lost=(2,))["ahead"] == "undecided"
 
 

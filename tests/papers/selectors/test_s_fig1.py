@@ -1,5 +1,7 @@
 """S-fig1: its data, and the logic of its claims."""
 
+import math
+
 import pytest
 
 from iclab.catalog import find
@@ -16,7 +18,14 @@ def test_each_kind_is_trained_and_tested_on_its_own_data():
     assert [(kind.noise, kind.signal) for kind in kinds] == [(0.0, 1.0), (1.0, 1.0), (0.0, 0.5)]
     by_label = {kind.label: kind for kind in kinds}
     for condition in FIGURE.conditions(SETTINGS):
-        kind, training = by_label[condition.columns["data"]], condition.cell.training.training
+        columns, training = condition.columns, condition.cell.training.training
+        trained, tested = (p.pairs.tolist() for p in (training.prompts, condition.cell.prompts))
+        assert (tested == trained) == (columns["tasks"] == "training")
+        assert tested == trained or not [pair for pair in tested if pair in trained]
+        if columns["irrelevant"] is not None:
+            assert training.prompts.patterns.irrelevant == columns["irrelevant"]
+            continue
+        kind = by_label[columns["data"]]
         for prompts in (training.prompts, condition.cell.prompts):
             assert (prompts.noise, prompts.signal) == (kind.noise, (kind.signal, 1.0))
             assert prompts.label_norm == prompts.patterns.relevant_norm == 3.0  # ‖q‖ = β
@@ -24,8 +33,17 @@ def test_each_kind_is_trained_and_tested_on_its_own_data():
         assert condition.cell.at == condition.columns["step"]
 
 
-def verdicts(relevant=2.1, irrelevant=0.28, label=2.0, feature=0.1, ahead=0.9, key=None, odd=None):
+def verdicts(
+    relevant=2.1, irrelevant=0.28, label=2.0, feature=0.1, ahead=0.9, key=None, odd=None, power=0.5, unseen=0.001
+):
     rows = []
+    for seed in range(3):
+        for count in SETTINGS.irrelevants:
+            length = math.log(6 + count) ** power * (1 + 0.01 * seed)
+            row = {"probe": "norms", "matrix": "query", "kind": "relevant", "length": length, "irrelevant": count}
+            rows.append({**row, "data": "", "step": 600, "seed": seed, "tasks": "training"})
+        where = {"probe": "error", "data": SETTINGS.kinds()[0].label, "step": 600, "seed": seed, "tasks": "unseen"}
+        rows.append({**where, "error": unseen * (1 + 0.01 * seed), "prompts": 100_000})
     for data in SETTINGS.kinds():
         for seed in range(3):
             wobble = 1 + 0.001 * seed
@@ -41,9 +59,13 @@ def verdicts(relevant=2.1, irrelevant=0.28, label=2.0, feature=0.1, ahead=0.9, k
                     for cut in ("source", "place")
                     for name, value in (("label", label), ("feature", feature), ("ahead", ahead if step else 0.5))
                 }
-                rows.append({"probe": "parts", "data": data.label, "step": step, "seed": seed, **parts})
+                for tasks in ("training", "unseen"):
+                    where = {"probe": "parts", "data": data.label, "step": step, "seed": seed, "tasks": tasks}
+                    rows.append({**where, **parts})
     for row in rows:
         row.setdefault("diverged", False)
+        row.setdefault("tasks", "training")
+        row.setdefault("irrelevant", None)
     found = {claim.id: claim.verdict(rows)["verdict"] for claim in FIGURE.claims(SETTINGS)}
     return {id_.removeprefix("S-fig1."): verdict for id_, verdict in found.items()}
 
@@ -52,11 +74,14 @@ def verdicts(relevant=2.1, irrelevant=0.28, label=2.0, feature=0.1, ahead=0.9, k
     ("changes", "failing"),
     [
         ({}, set()),
-        ({"relevant": 1.5}, {"relevant"}),
-        ({"key": 1.5}, {"relevant"}),  # both must grow
+        ({"power": 0.0}, {"relevant"}),
+        ({"power": 1.0}, set()),  # a bound from below
+        ({"relevant": 0.3}, {"grows"}),
+        ({"key": 0.3}, {"grows"}),  # both must grow
+        ({"unseen": 0.02}, {"unseen.error"}),
         ({"irrelevant": 0.5}, {"irrelevant"}),
         ({"irrelevant": 0.1}, {"irrelevant"}),  # nor may they shrink
-        ({"feature": 2.5}, {"label-part.source", "label-part.place"}),
+        ({"feature": 2.5}, {"label-part.source", "label-part.place", "unseen.label-part"}),
         ({"ahead": 0.6}, {"fraction.source", "fraction.place"}),  # half is chance
     ],
 )
@@ -67,7 +92,7 @@ def test_claims(changes, failing):
 
 
 def test_one_kind_of_prompts_is_enough_to_fail():
-    assert verdicts(relevant=2.1, odd=1.5)["relevant"] == "fails"
+    assert verdicts(relevant=2.1, odd=0.3)["grows"] == "fails"
 
 
 def test_what_a_figure_varies_or_derives_is_not_set_besides():

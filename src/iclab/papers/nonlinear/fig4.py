@@ -177,9 +177,9 @@ class Learners(Experiment[LearnerSettings]):
                 Claim(
                     f"T-fig4.ahead.{domain}",
                     "ICL is more robust to random noise in labels than other learning algorithms",
-                    f"error of every learner, tuned or not, − error of ICL > 0 at l = {length}, α' = {easy:g}, "
+                    f"error of every learner, tuned or not, − error of ICL > 0 at l = {length}, α' = {hard:g}, "
                     f"{DOMAINS[domain]}, paired by seed",
-                    judged(partial(_ahead, fraction=easy, **where), every_above, 0.0),
+                    judged(partial(_ahead, fraction=hard, **where), every_above, 0.0),
                 )
             )
         return claims

@@ -13,7 +13,17 @@ from iclab.papers.nonlinear.neurons import by_seed
 from iclab.papers.nonlinear.settings import LARGEST_SUM, NonlinearPaper
 from iclab.probes import Pruning, Row
 from iclab.study.charts import DOTTED, FAINT, INK, PALETTE, Axis, Figure, Panel, Series, reference, shaded, shades
-from iclab.study.claims import BySeed, Claim, Point, every_above, every_below, every_within, judged, mean_point
+from iclab.study.claims import (
+    BySeed,
+    Claim,
+    Direction,
+    Point,
+    every_above,
+    every_below,
+    every_within,
+    judged,
+    mean_point,
+)
 from iclab.study.experiment import Condition, Experiment, in_groups
 from iclab.study.rows import errors, listed, mean_text, paired_points, proportion, values
 from iclab.study.settings import Chosen, Different, Disclosed
@@ -255,24 +265,41 @@ def _free_claims(settings: PruningSettings) -> list[Claim]:
 def _harm_claims(settings: PruningSettings) -> list[Claim]:
     many, usual = _many(settings), settings.relevant_fraction
     random = [(("random", rate, usual), ("smallest", rate, usual)) for rate in many]
+    beyond = [
+        Claim(
+            f"T-fig5.beyond.{way}",
+            "beyond the small neurons, the error increases with the pruning rate (Figure 5 a, magnitude-based)",
+            f"error − error unpruned > {MUCH} at rates {listed(many)}, paired by seed; {WAYS[way].name}",
+            judged(_differences(settings, _moved(settings, way, many)), every_above, MUCH),
+            direction=Direction(
+                f"> 0 at {listed(many[-1:])}",
+                judged(_differences(settings, _moved(settings, way, many[-1:])), every_above, 0.0),
+            ),
+        )
+        for way in ("smallest", "smallest-hidden")
+    ]
     return [
+        *beyond,
         Claim(
             "T-fig5.largest",
-            "pruning neurons with large weights raises the error with the rate (Figure 5 a)",
+            "pruning the largest neurons first, which the paper's figure does not show, raises the error",
             f"error − error unpruned > {MUCH} at rates {listed(many)}, paired by seed; {WAYS['largest'].name}",
             judged(_differences(settings, _moved(settings, "largest", many)), every_above, MUCH),
+            ours=True,
         ),
         Claim(
             "T-fig5.largest-balanced",
-            "pruning neurons with large weights raises the error with the rate (Figure 5 a)",
-            f"the same if both signs lose as many: {WAYS['largest-balanced'].name}",
+            "so it does if both signs lose as many",
+            f"error − error unpruned > {MUCH} at rates {listed(many)}, {WAYS['largest-balanced'].name}",
             judged(_differences(settings, _moved(settings, "largest-balanced", many)), every_above, MUCH),
+            ours=True,
         ),
         Claim(
             "T-fig5.random",
-            "random pruning hurts, magnitude-based pruning less (Figure 5 a)",
+            "random pruning hurts more than magnitude-based pruning at the same rate",
             f"error at random − error smallest first > 0 at rates {listed(many)}, paired by seed",
             judged(_differences(settings, random), every_above, 0.0),
+            ours=True,
         ),
     ]
 

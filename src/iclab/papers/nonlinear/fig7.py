@@ -14,7 +14,7 @@ from iclab.prompts import Stream
 from iclab.prompts.counters import words
 from iclab.prompts.tasks import AllPairs, Listed, Pair, Ring
 from iclab.study.charts import DOTTED, Axis, Figure, Panel, Series, shades
-from iclab.study.claims import Claim, every_above, every_below, judged
+from iclab.study.claims import Claim, Point, every_above, every_below, judged
 from iclab.study.experiment import Condition, Experiment, in_groups
 from iclab.study.rows import error_points, errors, mean_text, proportion
 from iclab.study.settings import Chosen, Different, Disclosed
@@ -44,22 +44,46 @@ class TaskSettings(NonlinearPaper):
         ),
     ] = (-3, -2, -1, 0, 2, 4)
 
+    samples: Annotated[
+        int, Field(ge=1), Chosen("samples of tasks for every number of them; errors are averaged over these", grid=True)
+    ] = 4
+
     def quick(self) -> Self:
-        """Return the quick edition: fewer patterns and fewer numbers of tasks."""
+        """Return the quick edition: fewer patterns, numbers of tasks and samples."""
         fewer = tuple(n for n in self.beyond if n in (-1, 0)) or self.beyond
         return (
             super()
             .quick()
-            .replace(relevants=self.relevants[:2], beyond=fewer, test_prompts=min(self.test_prompts, 2_000))
+            .replace(
+                relevants=self.relevants[:2],
+                beyond=fewer,
+                samples=min(self.samples, 2),
+                test_prompts=min(self.test_prompts, 2_000),
+            )
         )
 
 
-def tasks(relevant: int, count: int) -> tuple[Pair, ...]:
-    """Return ``count`` training tasks: first those of the ring in order, then others in an order drawn once."""
+def tasks(relevant: int, count: int, sample: int = 0) -> tuple[Pair, ...]:
+    """Sample ``count`` training tasks as T A.2 does: within the ring up to M1; beyond, all of it and others."""
     ring = [(j, (j + 1) % relevant) for j in range(relevant)]
     others = [pair for pair in AllPairs().pairs(relevant) if pair not in Ring(steps=1).pairs(relevant)]
-    order = np.argsort(words([relevant], Stream.TASKS, positions=len(others))[0, 0, :, 0], kind="stable")
-    return tuple([*ring, *(others[i] for i in order)][:count])
+    chance = words([relevant], Stream.TASKS, step=sample, positions=len(ring) + len(others))[0, 0, :, 0]
+    order = [*np.argsort(chance[:relevant], kind="stable"), *relevant + np.argsort(chance[relevant:], kind="stable")]
+    return tuple(sorted([*ring, *others][i] for i in order[:count]))
+
+
+def _averaged(rows: list[Row], samples: int) -> list[Row]:
+    """Return rows with each seed's error averaged over all samples of tasks; none of seeds that lack a sample."""
+    found: dict[tuple[int, int, int], list[Row]] = {}
+    for row in rows:
+        found.setdefault((row["relevant"], row["tasks"], row["seed"]), []).append(row)
+    answer = []
+    for mine in (mine for mine in found.values() if len(mine) == samples):
+        gone = any(row["error"] is None for row in mine)
+        means = {name: None if gone else sum(row[name] for row in mine) / samples for name in ("error", "hinge")}
+        prompts = sum(row["prompts"] or 0 for row in mine)
+        answer.append(mine[0] | means | {"prompts": prompts, "diverged": gone, "sample": None})
+    return answer
 
 
 class TrainingTasks(Experiment[TaskSettings]):
@@ -73,27 +97,27 @@ class TrainingTasks(Experiment[TaskSettings]):
     )
     reading = (
         "The error on tasks that training did not show: means over seeds; bands run from the lowest to the highest "
-        "seed. The first M1 tasks are one step round the ring. Fewer leave out its last ones: then some pattern never "
-        "means +1, another never −1, and with two fewer one pattern is in no task. More add others, drawn once at "
-        "random as in the paper: then some patterns mean +1 more often than others."
+        "seed, each the mean over several samples of training tasks, drawn as in the paper. M1 tasks are one step "
+        "round the ring. Fewer are a sample of these: then some pattern never means +1, another never −1. More add a "
+        "sample of all others: then some patterns mean +1 more often than others."
     )
     theorems = ("T-thm3.3",)
     settings = TaskSettings
 
     def conditions(self, settings: TaskSettings) -> list[Condition]:
-        """One training per M1 and number of tasks, tested on all other tasks."""
+        """One training per M1, number of tasks and sample of them, tested on all other tasks."""
         found = []
-        for relevant in settings.relevants:
+        for relevant, sample in ((m, s) for m in settings.relevants for s in range(settings.samples)):
             for count in _counts(settings, relevant):
                 changed = settings.as_kind(
                     NonlinearPaper,
                     relevant=relevant,
                     irrelevant=min(settings.irrelevant, settings.dimension - relevant),
-                    train_tasks=Listed(listed=tasks(relevant, count)),
+                    train_tasks=Listed(listed=tasks(relevant, count, sample)),
                 )
                 found += in_groups(
                     settings,
-                    {"relevant": relevant, "tasks": count},
+                    {"relevant": relevant, "tasks": count, "sample": sample},
                     changed.training(),
                     probe="error",
                     prompts=changed.prompts(tasks=changed.unseen()),
@@ -116,15 +140,16 @@ class TrainingTasks(Experiment[TaskSettings]):
                         Claim(
                             f"T-fig7.{name}.{relevant}",
                             f"the generalization error is {said}",
-                            f"mean error {sign} {SMALL} with {listed} training tasks, M1 = {relevant}",
-                            judged(partial(error_points, seeds=settings.seeds, cells=cells), rule, SMALL),
+                            f"mean error {sign} {SMALL} with {listed} training tasks, {settings.samples} samples of "
+                            f"each number, M1 = {relevant}",
+                            judged(partial(_points, settings=settings, cells=cells), rule, SMALL),
                         )
                     )
         return claims
 
     def table(self, rows: list[Row], settings: TaskSettings) -> list[dict[str, Any]]:
         """One line per M1 and number of tasks."""
-        lines = []
+        lines, rows = [], _averaged(rows, settings.samples)
         for relevant in settings.relevants:
             for count in _counts(settings, relevant):
                 p = proportion(rows, relevant=relevant, tasks=count)
@@ -141,6 +166,7 @@ class TrainingTasks(Experiment[TaskSettings]):
 
     def chart(self, rows: list[Row], settings: TaskSettings) -> Figure:
         """One curve per M1, against the number of tasks counted from M1."""
+        rows = _averaged(rows, settings.samples)
         counts = {relevant: _counts(settings, relevant) for relevant in settings.relevants}
         panel = Panel(
             x=Axis(
@@ -156,6 +182,10 @@ class TrainingTasks(Experiment[TaskSettings]):
             found = [errors(rows, relevant=relevant, tasks=count) for count in mine]
             panel.curve(Series(f"M1 = {relevant}", colour), [count - relevant for count in mine], found)
         return Figure([panel], columns=1, width=440)
+
+
+def _points(rows: list[Row], settings: TaskSettings, cells: list[tuple[str, dict[str, Any]]]) -> list[Point] | None:
+    return error_points(_averaged(rows, settings.samples), settings.seeds, cells)
 
 
 def _counts(settings: TaskSettings, relevant: int) -> list[int]:

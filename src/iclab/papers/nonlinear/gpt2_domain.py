@@ -11,7 +11,8 @@ from pydantic import Field, model_validator
 
 from iclab.engines import Training
 from iclab.lab import MeasurementCell, TrainingCell
-from iclab.papers.nonlinear.fig3 import SMALL, if_trained
+from iclab.papers.nonlinear.fig3_claims import if_trained
+from iclab.papers.nonlinear.fig3_settings import SMALL
 from iclab.papers.nonlinear.settings import LARGEST_SUM, GPT2Paper
 from iclab.probes import Row
 from iclab.prompts import Prompts

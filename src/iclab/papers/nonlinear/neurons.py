@@ -23,3 +23,12 @@ def groups_of(neurons: list[Row]) -> tuple[list[Row], list[Row]]:
 def large_share(rows: list[Row], step: int) -> BySeed:
     """Return each seed's share of large neurons; None where it diverged."""
     return {seed: len(groups_of(mine)[0]) / len(mine) if mine else None for seed, mine in by_seed(rows, step).items()}
+
+
+def small_lengths(rows: list[Row], step: int) -> BySeed:
+    """Return each seed's mean length of the neurons outside L; None where it diverged or has none."""
+    found: BySeed = {}
+    for seed, mine in by_seed(rows, step).items():
+        small = groups_of(mine)[1]
+        found[seed] = sum(row["length"] for row in small) / len(small) if small else None
+    return found
