@@ -56,6 +56,21 @@ def test_error_and_hinge_are_those_of_the_margins():
         assert row["right"] + row["wrong"] + row["ties"] + row["nans"] == row["prompts"] == 700
 
 
+def test_errors_are_counted_by_examples_with_the_querys_pattern():
+    run = run_of(lambda tokens: tokens[:, -1, 0])
+    batch, answer = run.answer(count=700)
+    margin, same = (batch.target * answer.output.numpy())[..., 0], batch.same_pattern.sum(-1)
+    rows = run.measure("counted", count=700)
+    assert sum(row["prompts"] for row in rows if row["seed"] == 0) == 700
+    for row in rows:
+        mine = margin[row["seed"]][same[row["seed"]] == row["same_examples"]]
+        assert row["prompts"] == len(mine) > 0
+        assert row["error"] == pytest.approx(np.mean(mine <= 0))
+        assert row["hinge"] == pytest.approx(np.maximum(0, 1 - mine).mean())
+    lost = run_of(lambda tokens: tokens[:, -1, 0] * torch.nan).measure("counted", count=50)
+    assert {(row["error"], row["hinge"]) for row in lost} == {(1.0, None)}
+
+
 def test_a_vote_by_attention_weighs_the_labels_shown():
     def forward(tokens):
         scores = torch.arange(1.0, 7.0, dtype=tokens.dtype).expand(tokens.shape[0], -1)

@@ -76,6 +76,33 @@ def error_rows(seeds: tuple[int, ...], sums: Sums) -> list[Row]:
     return rows
 
 
+def counted_sums(batch: PromptBatch, answer: Answer) -> Sums:
+    """Add up right answers and the hinge loss by the number of examples with the query's pattern; (seeds, l + 1)."""
+    margin = (batch.target.astype(np.float64) * answer.output.double().cpu().numpy()).min(-1)  # (S, B)
+    same, length = batch.same_pattern.sum(-1), batch.length
+    hinge = np.maximum(0.0, 1.0 - margin)
+    sums = {name: np.zeros((len(margin), length + 1)) for name in ("prompts", "right", "hinge")}
+    for i in range(len(margin)):
+        for name, weights in (("prompts", None), ("right", (margin[i] > 0).astype(float)), ("hinge", hinge[i])):
+            sums[name][i] = np.bincount(same[i], weights=weights, minlength=length + 1)
+    return sums
+
+
+def counted_rows(seeds: tuple[int, ...], sums: Sums) -> list[Row]:
+    """Return one row per seed and number of examples with the query's pattern that occurred.
+
+    Given this number, the rest of a prompt is drawn as ever: so these are errors at an exact share of such examples.
+    """
+    rows: list[Row] = []
+    for i, seed in enumerate(seeds):
+        for count in np.flatnonzero(sums["prompts"][i]):
+            n, right = sums["prompts"][i, count], sums["right"][i, count]
+            where: Row = {"seed": seed, "same_examples": int(count), "prompts": int(n), "right": int(right)}
+            hinge = float(sums["hinge"][i, count] / n)
+            rows.append(where | {"error": float(1 - right / n), "hinge": hinge if np.isfinite(hinge) else None})
+    return rows
+
+
 def attention_sums(batch: PromptBatch, answer: Answer) -> Sums:
     """Add up attention to examples that share the query's pattern, and to the others; (seeds, layers)."""
     scores = _inside(answer.attention, "attention")  # (S, B, layers, l)

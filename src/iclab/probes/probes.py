@@ -30,6 +30,8 @@ from iclab.probes.answers import (
     attended_sums,
     attention_rows,
     attention_sums,
+    counted_rows,
+    counted_sums,
     error_rows,
     error_sums,
     gate_rows,
@@ -60,6 +62,7 @@ from iclab.probes.worst import worst_obstacle, worst_placement_sums, worst_sums
 from iclab.prompts import Prompts
 
 _ERROR = ("prompts", "right", "wrong", "ties", "nans", "error", "hinge", "hinge_standard_error")
+_COUNTED = ("same_examples", "prompts", "right", "error", "hinge")
 _ATTENTION = ("layer", "prompts", "same", "same_standard_error", "other", "other_standard_error")
 _TOKEN = (
     *("prompt", "place", "pattern", "same", "outlier", "label", "true_label"),
@@ -72,6 +75,7 @@ _NEURON = (
 
 PROBES: dict[str, Probe] = {
     "error": Probe(1, "answers", error_rows, _ERROR, error_sums),
+    "counted": Probe(1, "answers", counted_rows, _COUNTED, counted_sums),
     "worst": Probe(1, "insides", error_rows, _ERROR, worst_sums, None, worst_obstacle),
     "worst-placement": Probe(1, "insides", error_rows, _ERROR, worst_placement_sums, None, worst_obstacle),
     "attention": Probe(1, "answers", attention_rows, _ATTENTION, attention_sums),
@@ -91,6 +95,7 @@ PROBES: dict[str, Probe] = {
     "exact": Probe(4, "weights", exact_rows, EXACT, None, None, exact_obstacle, types_obstacle),
 }
 """``worst`` is the error under the worst labels of outliers, ``worst-placement`` under their worst labels and places.
+``counted`` is the error by the number of examples with the query's pattern.
 ``exact`` is the error without sampling, whatever the number of prompts.
 ``tokens`` keeps every example of a few prompts. ``vote`` and ``attended`` are yardsticks: the error, on the same
 prompts, of a vote of same-pattern examples, and of a vote weighted by the model's attention. ``kernel``, ``growth`` and
