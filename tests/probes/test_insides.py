@@ -174,3 +174,32 @@ def test_a_users_model_is_measured_by_the_names_of_its_weights():
     assert [row["length"] for row in run.measure("norms", count=1)] == pytest.approx([1.5] * 4)
     with pytest.raises(iclab.InputError, match=r"does not have \(value, hidden, signs\)"):
         run.measure("neurons", count=1)
+
+
+def test_lucky_neurons_are_those_that_t_names_before_training():
+    prompts = Prompts(
+        patterns=Patterns(dimension=8, relevant=4, irrelevant=3, outlier=0),
+        tasks="ring:1",
+        relevant_fraction=0.7,
+        label_dimension=3,
+        context_length=12,
+    )
+    model = iclab.Model(name="softmax-mlp", options={"neurons": 40, "state_size": 11, "value_size": 11})
+    run = iclab.train(model, prompts, iclab.Recipe(steps=3, step_size=1.0), seeds=2)
+    rows = run.measure("lucky", count=1)
+    for seed in (0, 1):
+        basis = run.trained.bases()[seed].vectors[:4]
+        start, signs = run.weights(0)["hidden"][seed].numpy(), run.weights()["signs"][seed].numpy()
+        product = (run.weights()["hidden"][seed] @ run.weights()["value"][seed]).numpy()
+        lucky = []
+        for row, sign in zip(start, signs, strict=True):
+            views = [
+                sum(row[:8] @ basis[k] * (0.35 if k in (j, (j + 1) % 4) else 0.15) for k in range(4)) for j in range(4)
+            ]
+            lucky.append(bool(sign * row[8] > 0 and max(views) > 0))
+        large = np.linalg.norm(product, axis=1) >= 1
+        for kind in (True, False):
+            mine = [big for big, was in zip(large, lucky, strict=True) if was == kind]
+            (found,) = [r for r in rows if r["seed"] == seed and r["lucky"] == kind]
+            assert (found["neurons"], found["large"]) == (len(mine), sum(mine))
+        assert 5 < sum(lucky) < 35

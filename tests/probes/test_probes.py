@@ -71,6 +71,18 @@ def test_errors_are_counted_by_examples_with_the_querys_pattern():
     assert {(row["error"], row["hinge"]) for row in lost} == {(1.0, None)}
 
 
+def test_losses_of_smaller_outputs():
+    run = run_of(lambda tokens: 2 * tokens[:, -1, 0])
+    batch, answer = run.answer(count=400)
+    margin = (batch.target * answer.output.numpy())[..., 0]
+    rows = run.measure("shrunk", count=400)
+    assert len(rows) == 2 * 21
+    for row in rows:
+        mine = margin[row["seed"]]
+        assert row["margin"] == pytest.approx(mine.mean())
+        assert row["hinge"] == pytest.approx(np.maximum(0, 1 - row["factor"] * mine).mean())
+
+
 def test_a_vote_by_attention_weighs_the_labels_shown():
     def forward(tokens):
         scores = torch.arange(1.0, 7.0, dtype=tokens.dtype).expand(tokens.shape[0], -1)

@@ -13,6 +13,8 @@ from iclab.models import Answer
 from iclab.probes.probe import Row
 from iclab.prompts import PromptBatch
 
+SHRINKS = tuple(k / 20 for k in range(21))
+"""The factors of the probe ``shrunk``."""
 FEW = 100
 """The most prompts that the probe ``tokens`` keeps."""
 
@@ -100,6 +102,28 @@ def counted_rows(seeds: tuple[int, ...], sums: Sums) -> list[Row]:
             where: Row = {"seed": seed, "same_examples": int(count), "prompts": int(n), "right": int(right)}
             hinge = float(sums["hinge"][i, count] / n)
             rows.append(where | {"error": float(1 - right / n), "hinge": hinge if np.isfinite(hinge) else None})
+    return rows
+
+
+def shrunk_sums(batch: PromptBatch, answer: Answer) -> Sums:
+    """Add up z·F, and the hinge loss of c·F for every c of `SHRINKS`; (seeds,) and (seeds, factors)."""
+    margin = (batch.target.astype(np.float64) * answer.output.double().cpu().numpy()).min(-1)  # (S, B)
+    losses = [np.maximum(0.0, 1.0 - factor * margin).sum(1) for factor in SHRINKS]
+    return {
+        "prompts": np.full(len(margin), float(margin.shape[1])),
+        "margin": margin.sum(1),
+        "hinge": np.stack(losses, axis=1),
+    }
+
+
+def shrunk_rows(seeds: tuple[int, ...], sums: Sums) -> list[Row]:
+    """Return one row per seed and factor c: mean z·F, and the hinge loss if outputs were c times as large."""
+    rows: list[Row] = []
+    for i, seed in enumerate(seeds):
+        n, margin = sums["prompts"][i], float(sums["margin"][i] / sums["prompts"][i])
+        for factor, total in zip(SHRINKS, sums["hinge"][i], strict=True):
+            row: Row = {"seed": seed, "prompts": int(n), "factor": factor, "hinge": float(total / n), "margin": margin}
+            rows.append({k: v if np.isfinite(v) else None for k, v in row.items()})
     return rows
 
 

@@ -13,8 +13,10 @@ from numpy.typing import NDArray
 
 from iclab.config import InputError
 from iclab.engines import Sums, Trained, Training
+from iclab.engines import weights as weights_at
 from iclab.models import Answer, Model
 from iclab.probes.probe import Row
+from iclab.probes.pruning import LARGE
 from iclab.prompts import PromptBatch, Prompts
 
 Weights = dict[str, torch.Tensor]
@@ -152,6 +154,35 @@ def neuron_rows(trained: Trained, weights: Weights, prompts: Prompts) -> list[Ro
             values = {name: float(column[neuron]) for name, column in columns.items()}
             rows.append({"seed": seed, "neuron": neuron, **values})
     return rows
+
+
+def lucky_rows(trained: Trained, now: Weights, prompts: Prompts) -> list[Row]:
+    """Return two rows per seed: how many neurons were lucky at the start, or were not, and how many of them are large.
+
+    T (52), (53): neuron i is lucky for a prompt if O_1·V_1 > 0 and O_2·V_2 > 0, where O is its row of W_O at the start,
+    V = W_V Σ p_s attn_s, and a_i has the sign of the query's label. Here V is the mean over prompts of a training task:
+    V_1 ∝ Σ_j (share of µ_j) µ_j, and V_2 ∝ ±q by the label. It is lucky if it is for one task or more.
+    """
+    _need(now, "lucky", "value", "hidden", "signs")
+    before, inputs, rows = weights_at(trained, 0), prompts.patterns.dimension, []
+    for i, (seed, basis) in enumerate(zip(trained.seeds, trained.bases(prompts), strict=True)):
+        start, signs = before["hidden"][i].double().numpy(), np.sign(now["signs"][i].double().numpy())
+        seen = start[:, :inputs] @ (_shares(trained.training.prompts) @ basis.vectors[: prompts.patterns.relevant]).T
+        lucky = (signs * start[:, inputs] > 0) & (seen > 0).any(1)  # q lies along the first axis of a label
+        large = (now["hidden"][i] @ now["value"][i]).double().norm(dim=1).numpy() >= LARGE
+        for kind in (True, False):
+            mine = lucky == kind
+            rows.append({"seed": seed, "lucky": kind, "neurons": int(mine.sum()), "large": int(large[mine].sum())})
+    return rows
+
+
+def _shares(prompts: Prompts) -> NDArray[np.float64]:
+    """Return the share of every relevant pattern in the prompts of each task, (tasks, M1)."""
+    count, fraction = prompts.patterns.relevant, prompts.relevant_fraction
+    shares = np.full((len(prompts.pairs), count), (1 - fraction) / max(1, count - 2))
+    for row, pair in zip(shares, prompts.pairs, strict=True):
+        row[pair] = fraction / 2
+    return shares
 
 
 def _angle(product: NDArray[np.float64], vectors: NDArray[np.float64], other: float) -> NDArray[np.float64]:

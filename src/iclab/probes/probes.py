@@ -36,6 +36,8 @@ from iclab.probes.answers import (
     error_sums,
     gate_rows,
     gate_sums,
+    shrunk_rows,
+    shrunk_sums,
     token_rows,
     token_sums,
     tokens_obstacle,
@@ -49,6 +51,7 @@ from iclab.probes.insides import (
     alignment_obstacle,
     alignment_rows,
     alignment_sums,
+    lucky_rows,
     neuron_rows,
     norm_rows,
     part_rows,
@@ -76,6 +79,7 @@ _NEURON = (
 PROBES: dict[str, Probe] = {
     "error": Probe(1, "answers", error_rows, _ERROR, error_sums),
     "counted": Probe(1, "answers", counted_rows, _COUNTED, counted_sums),
+    "shrunk": Probe(1, "answers", shrunk_rows, ("prompts", "factor", "hinge", "margin"), shrunk_sums),
     "worst": Probe(1, "insides", error_rows, _ERROR, worst_sums, None, worst_obstacle),
     "worst-placement": Probe(1, "insides", error_rows, _ERROR, worst_placement_sums, None, worst_obstacle),
     "attention": Probe(1, "answers", attention_rows, _ATTENTION, attention_sums),
@@ -89,6 +93,7 @@ PROBES: dict[str, Probe] = {
     "parts": Probe(1, "insides", part_rows, PARTS, part_sums, "neurons", parts_obstacle),
     "norms": Probe(1, "weights", norm_rows, ("matrix", "kind", "length"), None, "keys"),
     "neurons": Probe(1, "weights", neuron_rows, _NEURON, None, "neurons"),
+    "lucky": Probe(1, "weights", lucky_rows, ("lucky", "neurons", "large"), None, "neurons"),
     "kernel": Probe(1, "weights", kernel_rows, KERNEL, None, "keys", growth_obstacle, own_patterns),
     "growth": Probe(1, "weights", growth_rows, GROWTH, None, "keys", growth_obstacle, own_patterns),
     "logits": Probe(1, "insides", logit_rows, LOGITS, logit_sums, "keys", logits_obstacle),
@@ -96,6 +101,7 @@ PROBES: dict[str, Probe] = {
 }
 """``worst`` is the error under the worst labels of outliers, ``worst-placement`` under their worst labels and places.
 ``counted`` is the error by the number of examples with the query's pattern.
+``shrunk`` is the hinge loss if outputs were smaller. ``lucky`` counts neurons that T names before training.
 ``exact`` is the error without sampling, whatever the number of prompts.
 ``tokens`` keeps every example of a few prompts. ``vote`` and ``attended`` are yardsticks: the error, on the same
 prompts, of a vote of same-pattern examples, and of a vote weighted by the model's attention. ``kernel``, ``growth`` and

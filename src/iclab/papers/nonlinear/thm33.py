@@ -224,7 +224,7 @@ def _sweep_panel(rows: list[Row], settings: Theorem33Settings, sweep: Sweep) -> 
 
 def _distance_panel(rows: list[Row], settings: Theorem33Settings) -> Panel:
     values = settings.ring_relevant
-    axis = Axis("patterns M1", zero=False, ticks=values)
+    axis = log_axis("patterns M1", values)
     panel = Panel("I  loss by distance, ring:1", x=axis, y=Axis("hinge loss", domain=(0, 0.12)), height=180)
     panel.rule(y=LOSS, dash=DASHED)
     for distance, colour in zip((1, 2, 3), PALETTE[2:], strict=False):
