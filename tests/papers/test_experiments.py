@@ -21,7 +21,8 @@ def tiny(id_):
         few = {"parts": ("M, one layer",), "less": {"M-fig2": TINY_FIG2}, "favourable": {}}
         return quick.replace(seeds=2, test_prompts=6, search_prompts=6, **few)
     kept = {"watched": 2 if isinstance(quick.watched, int) else quick.watched[:2]} if hasattr(quick, "watched") else {}
-    return quick.replace(**TINY, **kept, **{name: value for name, value in SMALLER.items() if hasattr(quick, name)})
+    smaller = {name: v for name, v in SMALLER.items() if hasattr(quick, name) and name not in quick.instead}
+    return quick.replace(**TINY, **kept, **smaller)
 
 
 @pytest.mark.slow

@@ -54,9 +54,11 @@ def expected_steps(own: NonlinearPaper) -> float:
     >>> 300 < expected_steps(NonlinearPaper()) < 400
     True
     """
+    prompts = own.prompts()
+    signal = sum(prompts.signal) / 2  # S's λ
     shape = (own.relevant_fraction / 0.8) ** -0.75 * (own.relevant / 8) ** 0.5 * (own.neurons / 200) ** 0.92
-    scales = (own.pattern_norm / 3) ** -1.7 * (own.init_scale / 0.1) ** -1.15 * own.label_norm**-0.95
-    return 360 / own.step_size * shape * scales
+    scales = (own.pattern_norm / 3) ** -1.7 * (own.init_scale / 0.1) ** -1.15 * prompts.label_norm**-0.95
+    return 360 / own.step_size * shape * scales / signal**2
 
 
 class TheoremPaper(NonlinearPaper):
@@ -98,9 +100,9 @@ class TheoremPaper(NonlinearPaper):
 def lasting(own: Paper, most: int, reach: float = REACH) -> Paper:
     """Return settings with the steps that a training is expected to need, and room for all patterns."""
     dimension = max(own.dimension, own.relevant + own.irrelevant)
-    steps = min(most, math.ceil(reach * expected_steps(own)))
     room = dimension + own.label_dimension + 1
-    return own.replace(steps=steps, dimension=dimension, attention_size=max(own.attention_size, room))
+    own = own.replace(dimension=dimension, attention_size=max(own.attention_size, room))
+    return own.replace(steps=min(most, math.ceil(reach * expected_steps(own))))
 
 
 def watched_training(own: NonlinearPaper, watched: int) -> Training:
@@ -130,6 +132,8 @@ class Sweep:
     besides: Callable[[float], float] = lambda x: 1.0
     """A further factor of T, such as √log M1: T is divided by it before the fit."""
     ours: bool = False
+    seen: bool = False
+    """Whether the loss is that on training tasks, as in S, instead of on all."""
 
     @property
     def graphs(self) -> tuple[str, ...]:
@@ -154,7 +158,7 @@ class Sweep:
                 self.columns(graph, x),
                 watched_training(own, settings.watched),
                 probe="error",
-                prompts=own.prompts(),
+                prompts=own.prompts(tasks=own.train_tasks) if self.seen else own.prompts(),
                 count=settings.test_prompts,
                 at="every",
             )

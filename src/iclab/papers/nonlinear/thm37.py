@@ -48,7 +48,7 @@ class PruningTheorem(Experiment[PruningTheoremSettings]):
     title = "Two groups of neurons, and what it costs to prune either"
     paper = (
         "Theorem 3.7: rows of W_O W_V in L, a constant share, have a length of Ω(1), the others ≤ O(1/√M2) (14); "
-        "pruning the others leaves a loss of O(ε + M1^(−1/2)) (15); pruning a share R of L costs Ω(R + (α' M1)⁻¹) (16). "
+        "pruning the others leaves a loss of O(ε + M1^(−1/2)) (15); a share R of L costs Ω(R + (α' M1)⁻¹) (16). "
         "By (52), (53) and Lemma B.10, L are the neurons that are lucky at the start."
     )
     reading = (
