@@ -116,7 +116,11 @@ def kernels(rows: Iterable[Row], relevant: int) -> dict[int, Matrix | None]:
 def times(rows: Iterable[Row], graph: TaskGraph) -> dict[int, tuple[float, float] | None]:
     """Return τ and R² of exp(2τL), fitted to each seed's W_KᵀW_Q/δ²."""
     found = kernels(rows, graph.relevant)
-    return {seed: None if kernel is None else tuple(graph.fit(kernel)) for seed, kernel in found.items()}
+    answer: dict[int, tuple[float, float] | None] = {}
+    for seed, kernel in found.items():
+        fit = None if kernel is None else graph.fit(kernel)
+        answer[seed] = None if fit is None else (fit.time, fit.r2)
+    return answer
 
 
 def predicted_share(graph: TaskGraph, time: float, irrelevant_scale: float) -> float:

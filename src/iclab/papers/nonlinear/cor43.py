@@ -172,11 +172,8 @@ def _ratios(rows: list[Row], settings: AlignmentSettings) -> list[Point] | None:
 def _panel(rows: list[Row], settings: AlignmentSettings, graph: str) -> Panel:
     found = {test: deficits(rows, settings, graph, test) for test in TESTS}
     heights = [v for by_x in found.values() for by_seed in by_x.values() for v in by_seed.values() if v]
-    axes = {
-        "x": log_axis("patterns M1", settings.relevant_values),
-        "y": log_axis("1 − attention", heights, decades=True),
-    }
-    panel = Panel(f"trained on {NAMES[graph]}", height=250, **axes)
+    x, y = log_axis("patterns M1", settings.relevant_values), log_axis("1 − attention", heights, decades=True)
+    panel = Panel(f"trained on {NAMES[graph]}", x=x, y=y, height=250)
     line = {n: mean(_predicted(rows, settings, graph, n)) for n in settings.relevant_values}
     known = {n: value for n, value in line.items() if value}
     panel.line(PREDICTED, list(known), list(known.values()))

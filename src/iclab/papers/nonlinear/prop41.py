@@ -110,7 +110,7 @@ def _text(value: float | None) -> str:
 def _paper_claims(settings: AlignmentSettings, graph: str) -> list[Claim]:
     name, values = NAMES[graph], listed(settings.relevant_values)
     curves = partial(by_relevant, settings=settings, graph=graph)
-    usual = {"seeds": settings.seeds, "fate": "diverged"}
+    usual: dict[str, Any] = {"seeds": settings.seeds, "fate": "diverged"}
     return [
         bound_claim(
             f"T-prop4.1.own.{graph}",
@@ -133,7 +133,8 @@ def _paper_claims(settings: AlignmentSettings, graph: str) -> list[Claim]:
 
 
 def _kernel_claims(settings: AlignmentSettings, graph: str) -> list[Claim]:
-    name, which = NAMES[graph], {"settings": settings, "graph": graph}
+    name = NAMES[graph]
+    which: dict[str, Any] = {"settings": settings, "graph": graph}
     end = f"after training on {name}, M1 = {listed(settings.relevant_values)}"
     early = f"at every watched step with a loss above {ACTIVE}, {name}, M1 = {settings.middle}"
     return [

@@ -35,8 +35,8 @@ def _part_panel(
 ) -> Panel:
     found = {graph: by_relevant(rows, settings, graph, number) for graph in GRAPHS}
     heights = [v for by_x in found.values() for by_seed in by_x.values() for v in by_seed.values() if v]
-    axes = {"x": log_axis("patterns M1", settings.relevant_values), "y": log_axis(what, heights, decades=True)}
-    panel = Panel(title, height=190, **axes)
+    x, y = log_axis("patterns M1", settings.relevant_values), log_axis(what, heights, decades=True)
+    panel = Panel(title, x=x, y=y, height=190)
     for graph, by_x in found.items():
         if power:
             claimed_line(panel, by_x, power)

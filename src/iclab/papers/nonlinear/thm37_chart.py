@@ -83,7 +83,7 @@ def _widths_panel(rows: list[Row], settings: PruningTheoremSettings) -> Panel:
     )
     for graph, name in NAMES.items():
         for part, title, hollow in (("widths", "pruned", False), ("unpruned", "whole", True)):
-            found = {n: by_seed(rows, "error", part=part, graph=graph, x=n) for n in settings.widths}
+            found = {float(n): by_seed(rows, "error", part=part, graph=graph, x=n) for n in settings.widths}
             series = Series(f"{name}, {title}", COLOURS[graph], line=False, size=45.0, hollow=hollow, mark="diamond")
             measured(panel, series, found)
     return panel

@@ -16,6 +16,9 @@ from iclab.study.settings import Chosen, Different
 GRAPH = "ring"
 """S trains on M1 tasks that cover all patterns evenly: one step round the ring."""
 
+REACH = 2.0
+"""Trainings take this many times the expected steps."""
+
 
 class SelectorTheorems(SelectorPaper):
     """The setting that every sweep over S's theorems departs from: inside their conditions, unlike S-fig1."""
@@ -29,7 +32,7 @@ class SelectorTheorems(SelectorPaper):
     batch_size: Annotated[int, Field(ge=1), Chosen("B: M1 log M1 is 6; times hardly depend on it")] = 64
     step_size: Annotated[float, Chosen("η: T of several hundred steps, so that a law can be read from them")] = 1.0
     steps: Annotated[
-        int, Field(ge=0), Chosen("the most steps of any training; each takes 1.7 times what it is expected to need")
+        int, Field(ge=0), Chosen("the most steps of any training; each takes twice what it is expected to need")
     ] = 40_000
     watched: Annotated[int, Field(ge=2), Chosen("kept steps per training, at equal ratios", grid=True)] = 24
     test_prompts: Annotated[int, Field(ge=1), Chosen("per seed and kept step", grid=True)] = 1_000
@@ -59,7 +62,7 @@ class SelectorTheorems(SelectorPaper):
 
     def at(self, **changes: Any) -> SelectorPaper:
         """Return the settings of one training, with its expected length and room for all patterns."""
-        return lasting(self.as_kind(SelectorPaper, **changes), self.steps)
+        return lasting(self.as_kind(SelectorPaper, **changes), self.steps, REACH)
 
     def with_total(self, total: float, **changes: Any) -> SelectorPaper:
         """Return the settings of a training with M patterns in all, at the usual M1."""
@@ -82,7 +85,7 @@ def _field(name: str) -> Any:
 
 
 def _fixed(settings: SelectorTheorems, graph: str, x: float) -> NonlinearPaper:
-    return lasting(settings.as_kind(FixedSignal, signal=x), settings.steps)
+    return lasting(settings.as_kind(FixedSignal, signal=x), settings.steps, REACH)
 
 
 SIGNAL = Sweep("signal", "λ*", _fixed, "signals", -1.0, "A  signal, λ = λ*", "λ = λ* for every token", seen=True)

@@ -10,7 +10,7 @@ from iclab.papers.mamba.times_chart import claimed_line, fitted, log_axis, mean,
 from iclab.papers.nonlinear.alignment import of
 from iclab.papers.nonlinear.laws import Counts, Values, lasting, watched_training
 from iclab.papers.nonlinear.neurons import groups_of
-from iclab.papers.selectors.laws import SelectorTheorems
+from iclab.papers.selectors.laws import REACH, SelectorTheorems
 from iclab.papers.selectors.settings import SelectorPaper
 from iclab.probes import Row
 from iclab.prompts import Prompts
@@ -52,7 +52,7 @@ class PartSettings(SelectorTheorems):
 
     def with_label(self, norm: float) -> SelectorPaper:
         """Return the settings of a training with ‖q‖ = ``norm``."""
-        return lasting(self.as_kind(LabelNorm, label_norm=norm), self.steps)
+        return lasting(self.as_kind(LabelNorm, label_norm=norm), self.steps, REACH)
 
 
 class Parts(Experiment[PartSettings]):

@@ -92,7 +92,7 @@ class Norms(Experiment[NormSettings]):
 
     def claims(self, settings: NormSettings) -> list[Claim]:
         """Return (7) to (9)."""
-        usual = {"seeds": settings.seeds, "fate": "diverged"}
+        usual: dict[str, Any] = {"seeds": settings.seeds, "fate": "diverged"}
         return [
             bound_claim(
                 "S-prop1.patterns",

@@ -67,7 +67,7 @@ class Theorem1(Experiment[SelectorTheorems]):
     def claims(self, settings: SelectorTheorems) -> list[Claim]:
         """Return every factor of (6), and the error."""
         where = [("training tasks", {"part": "end"})]
-        slow, usual = "never get there", {"seeds": settings.seeds, "fate": "never get there"}
+        slow = "never get there"
         points = partial(mean_point, settings.seeds, fate=slow)
         return [
             _power_claim(settings, SIGNAL, f"T ∝ λ*⁻¹: {LAW} (6)"),
@@ -91,8 +91,9 @@ class Theorem1(Experiment[SelectorTheorems]):
                 partial(WIDTH.times, graph=GRAPH),
                 0.5,
                 where=f"m at M = {settings.relevant + settings.irrelevant}",
+                seeds=settings.seeds,
+                fate=slow,
                 ours=True,
-                **usual,
             ),
             Claim(
                 "S-thm1.error",
