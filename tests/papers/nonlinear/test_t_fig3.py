@@ -165,5 +165,10 @@ def test_each_model_has_a_row_of_panels_and_colours_mean_the_same_in_all():
     assert [panel.title.split(",")[0] for panel in figure.panels] == ["softmax + MLP"] * 3 + ["GPT-2"] * 3
     above, below = figure.panels[1], figure.panels[4]
     assert above.series == below.series
-    assert [series.name for series in figure.legend] == ["α' = 0.4", "α' = 0.8", "pattern absent: a guess"]
+    assert [series.name for series in figure.legend] == [
+        "α' = 0.4",
+        "α' = 0.8",
+        "pattern absent: a guess",
+        "Bayes rule",
+    ]
     assert figure.panels[0].y.scale == "symlog"

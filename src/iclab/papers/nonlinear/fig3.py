@@ -17,10 +17,14 @@ from iclab.study.charts import DASHED, DOTTED, INK, SPARE, Axis, Figure, Panel, 
 from iclab.study.claims import Claim
 from iclab.study.experiment import Condition, Experiment, in_groups
 from iclab.study.rows import errors, mean_text, proportion
+from iclab.theory.bayes import bayes_error
 from iclab.theory.contexts import guessed
 
 SHORT = {"softmax-mlp": "softmax + MLP", "gpt2": "GPT-2"}
 GUESS = reference("pattern absent: a guess", DOTTED)
+BAYES = reference("Bayes rule", DASHED, width=1.2)
+MIXTURES = 3
+"""Patterns of T's prompts out of domain."""
 
 
 class Shift(Experiment[ShiftSettings]):
@@ -37,7 +41,8 @@ class Shift(Experiment[ShiftSettings]):
         "shows. Left: the error on tasks of three mixtures of patterns, one with weights that sum to S1; dashed, the "
         "error of a vote weighted by the attention, without the MLP; one curve has more training tasks. Middle and "
         "right: the error against context length for several shares α' of examples that matter; dotted, a guess where "
-        "no example shows the query's pattern, and no error elsewhere. Means over seeds; bands run from the lowest to "
+        "no example shows the query's pattern, and no error elsewhere; thin dashes, the Bayes rule, which also uses "
+        "examples of the task's other pattern. Means over seeds; bands run from the lowest to "
         "the highest seed."
     )
     theorems = ("T-thm3.3", "T-thm3.4", "T-cor4.3")
@@ -114,7 +119,7 @@ class Shift(Experiment[ShiftSettings]):
             mine = [row for row in rows if row["model"] == model]
             panels.append(_sums_panel(mine, settings, model))
             panels += [_lengths_panel(mine, settings, model, domain) for domain in DOMAINS]
-        return Figure(panels, width=280, more=[GUESS])
+        return Figure(panels, width=280, more=[GUESS, BAYES])
 
 
 def _sums_panel(rows: list[Row], settings: ShiftSettings, model: str) -> Panel:
@@ -143,6 +148,7 @@ def _sums_panel(rows: list[Row], settings: ShiftSettings, model: str) -> Panel:
 
 def _lengths_panel(rows: list[Row], settings: ShiftSettings, model: str, domain: str) -> Panel:
     title, fractions, lengths = f"{SHORT[model]}, {DOMAINS[domain]}", settings.test_fractions, settings.lengths
+    patterns = settings.relevant if domain == "in" else MIXTURES
     panel = Panel(title, x=Axis("examples in a test prompt"), y=Axis("error"))
     fine = np.linspace(min(lengths), max(lengths), 61).tolist()
     for colour, fraction in zip(shades(len(fractions)), fractions, strict=True):
@@ -151,6 +157,9 @@ def _lengths_panel(rows: list[Row], settings: ShiftSettings, model: str, domain:
         panel.curve(series, lengths, [errors(rows, **where, length=length) for length in lengths])
         guess = series.beside(f"{series.name}, {GUESS.name}", DOTTED, legend=False)
         panel.line(guess, fine, [guessed(fraction, length) for length in fine])
+        best = series.beside(f"{series.name}, {BAYES.name}", DASHED, legend=False, width=1.2)
+        whole = sorted({round(length) for length in fine})
+        panel.line(best, whole, [bayes_error(patterns, fraction, length) for length in whole], marks=False)
     return panel
 
 

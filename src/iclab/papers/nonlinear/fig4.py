@@ -13,11 +13,12 @@ from iclab.models import Model
 from iclab.papers.nonlinear.settings import LARGEST_SUM, NonlinearPaper
 from iclab.probes import Row
 from iclab.prompts import Prompts
-from iclab.study.charts import DOTTED, Axis, Figure, Panel, Series, colour_of, reference
+from iclab.study.charts import DASHED, DOTTED, FAINT, Axis, Figure, Panel, Series, colour_of, reference
 from iclab.study.claims import Claim, Point, every_above, every_below, judged
 from iclab.study.experiment import Condition, Experiment, in_groups
 from iclab.study.rows import errors, mean_text, paired_points, proportion
 from iclab.study.settings import Chosen, Different, Disclosed
+from iclab.theory.bayes import bayes_error
 from iclab.theory.contexts import guessed
 
 ICL = "ICL"
@@ -25,6 +26,9 @@ CLEAR = 0.01
 """A clear win is read as: the error is smaller by more than this."""
 LEARNER_COLOURS = ("#0072B2", "#D55E00", "#009E73", "#E69F00", "#56B4E9", "#222222")
 GUESS = reference("pattern absent: a guess", DOTTED)
+BAYES = reference("Bayes rule", DASHED, FAINT)
+MIXTURES = 3
+"""Patterns of T's prompts out of domain."""
 DOMAINS = {"in": "in domain, unseen tasks", "out": "out of domain"}
 
 Learner = dict[str, bool | float | str]
@@ -126,7 +130,8 @@ class Learners(Experiment[LearnerSettings]):
         "The error of T's Transformer (ICL), and of classical learners fitted on the examples of each prompt, against "
         "the number of examples. Solid: scikit-learn's defaults, which the paper probably used. Dashed: the best "
         "setting of each for these prompts, which favours them. Dotted: a guess where no example shows the query's "
-        "pattern, and no error elsewhere. All see the same prompts."
+        "pattern, and no error elsewhere; grey dashes: the Bayes rule, the best that any learner can do. All see the "
+        "same prompts."
     )
     settings = LearnerSettings
 
@@ -229,6 +234,9 @@ def _panel(rows: list[Row], settings: LearnerSettings, domain: str, fraction: fl
     shortest, longest = min(settings.lengths), max(settings.lengths)
     fine = [shortest + (longest - shortest) * i / 60 for i in range(61)]
     panel.line(GUESS, fine, [guessed(fraction, length) for length in fine])
+    whole = sorted({round(length) for length in fine})
+    patterns = settings.relevant if domain == "in" else MIXTURES
+    panel.line(BAYES, whole, [bayes_error(patterns, fraction, length) for length in whole], marks=False)
     return panel
 
 

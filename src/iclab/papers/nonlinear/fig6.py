@@ -42,6 +42,7 @@ from iclab.study.experiment import Condition, Experiment, in_groups
 from iclab.study.fits import FEWEST, crossings, exponent, fit_per_seed, spread, straight_line, straightness
 from iclab.study.rows import difference, errors, mean_text, proportion
 from iclab.study.settings import Chosen, Different
+from iclab.theory.bayes import bayes_length
 from iclab.theory.contexts import length_for
 
 SMALL = 0.01
@@ -56,6 +57,7 @@ LAWS = {2 / 3: reference("linear in α^(−2/3)", ()), 1.0: reference("linear in
 """Powers of α, and how the line in each is drawn."""
 NEEDED = {"own": Series(TESTS["own"], PALETTE[0]), "long": Series(TESTS["long"], PALETTE[1], dash=DASHED)}
 LACKING = reference("2 % of prompts lack the query's pattern", DOTTED)
+BAYES = reference("the Bayes rule errs in 1 %", DASHED, FAINT)
 
 
 class NeedSettings(NonlinearPaper):
@@ -114,7 +116,8 @@ class Need(Experiment[NeedSettings]):
         "each α has its own training, and all are tested on the same long prompts. (B) The error after training on "
         "prompts of each length, tested on prompts of the same length (solid) and on long ones (dashed). (C) The "
         "length from which on that error stays below 0.01, against 1/α; dotted, the length at which 2 % of prompts "
-        "lack the query's pattern, which no training can help. Means over seeds; bands run from the lowest to the "
+        "lack the query's pattern, which no training can help; grey dashes, the length at which the Bayes rule errs in "
+        "1 %. Means over seeds; bands run from the lowest to the "
         "highest seed."
     )
     theorems = ("T-thm3.3",)
@@ -267,6 +270,8 @@ def _lengths_panel(rows: list[Row], settings: NeedSettings) -> Panel:
     fine = np.linspace(min(fractions), max(fractions), 100).tolist()
     asked = [length_for(fraction, 2 * SMALL) for fraction in fine]  # half of the guesses are wrong
     panel.line(LACKING, [1 / fraction for fraction in fine], asked)
+    some = fractions if max(fractions) < 1 else [f for f in fractions if f < 1]
+    panel.line(BAYES, [1 / f for f in some], [bayes_length(settings.relevant, f, SMALL) for f in some], marks=False)
     return panel
 
 

@@ -47,8 +47,8 @@ class PartSettings(SelectorTheorems):
     widths: Annotated[Counts, Chosen("m, so that ξ = 1/√m covers 0.025 to 0.2", grid=True)] = (25, 60, 150, 400, 1600)
 
     def quick(self) -> Self:
-        """Return the quick edition; η and B stay."""
-        return super().quick().replace(step_size=self.step_size, batch_size=self.batch_size)
+        """Return the quick edition; B stays."""
+        return super().quick().replace(batch_size=self.batch_size)
 
     def with_label(self, norm: float) -> SelectorPaper:
         """Return the settings of a training with ‖q‖ = ``norm``."""

@@ -47,8 +47,8 @@ class NormSettings(SelectorTheorems):
     relevants: Annotated[Counts, Chosen("M1 at fixed M", grid=True)] = (3, 4, 5, 6, 8)
 
     def quick(self) -> Self:
-        """Return the quick edition; η and B stay, since the last steps of coarser trainings scatter the norms."""
-        return super().quick().replace(step_size=self.step_size, batch_size=self.batch_size)
+        """Return the quick edition; B stays, since the last steps of coarser trainings scatter the norms."""
+        return super().quick().replace(batch_size=self.batch_size)
 
     def with_relevant(self, relevant: int) -> SelectorPaper:
         """Return the settings of a training with M1 relevant patterns of M in all."""

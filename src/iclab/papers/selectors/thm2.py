@@ -45,8 +45,8 @@ class MixtureSettings(SelectorTheorems):
     test_prompts: Annotated[int, Field(ge=1), Chosen("per seed and condition", grid=True)] = 2_000
 
     def quick(self) -> Self:
-        """Return the quick edition: fewer mixtures and prompts; η stays."""
-        quick = super().quick().replace(step_size=self.step_size, mixtures=min(self.mixtures, 6), test_prompts=500)
+        """Return the quick edition: fewer mixtures and prompts."""
+        quick = super().quick().replace(mixtures=min(self.mixtures, 6), test_prompts=500)
         return quick.replace(batch_size=self.batch_size)
 
 
