@@ -13,7 +13,9 @@ EXPERIMENT = find("T-thm3.7")
 SETTINGS = PruningTheoremSettings(seeds=SEEDS)
 
 
-def made_up(power=-0.5, spread=False, small=0.01, slope=1.0, bend=0.0, off=0.0, few=0.2, lucky=1.0, unlucky=0.0):
+def made_up(
+    power=-0.5, spread=False, small=0.01, slope=1.0, bend=0.0, off=0.0, few=0.2, lucky=1.0, unlucky=0.0, named=450
+):
     """Rows of a model as the paper has it: outputs of 1, six of ten neurons in L."""
     rows = []
 
@@ -31,8 +33,9 @@ def made_up(power=-0.5, spread=False, small=0.01, slope=1.0, bend=0.0, off=0.0, 
             for n in SETTINGS.relevant_values:
                 add("whole", graph, n, seed, hinge=0.001)
                 add("pruned", graph, n, seed, hinge=0.001 + small * wobble)
-                for kind, share in ((True, lucky), (False, unlucky)):
-                    add("lucky", graph, n, seed, lucky=kind, neurons=1000, large=int(1000 * share) - seed * (share > 0))
+                for kind, share, count in ((True, lucky, named), (False, unlucky, 1000 - named)):
+                    large = int(count * share) - seed * (share > 0)
+                    add("lucky", graph, n, seed, lucky=kind, neurons=count, large=large)
             for neuron in range(10):
                 add("neurons", graph, 0.0, seed, neuron=neuron, length=0.1 if neuron < 4 else 2.0)
             for k in range(21):
@@ -47,9 +50,7 @@ def made_up(power=-0.5, spread=False, small=0.01, slope=1.0, bend=0.0, off=0.0, 
     return rows
 
 
-def verdicts(**changes):
-    found = {c.id: c.verdict(made_up(**changes))["verdict"] for c in EXPERIMENT.claims(SETTINGS)}
-    return {id_.removeprefix("T-thm3.7."): verdict for id_, verdict in found.items()}
+CLAIMS = {claim.id.removeprefix("T-thm3.7."): claim for claim in EXPERIMENT.claims(SETTINGS)}
 
 
 @pytest.mark.parametrize(
@@ -73,11 +74,13 @@ def verdicts(**changes):
         ({}, "lucky", "holds"),
         ({"lucky": 0.8}, "lucky", "fails"),
         ({}, "unlucky", "holds"),
+        ({}, "lucky-share", "holds"),
+        ({"named": 100}, "lucky-share", "fails"),
         ({"unlucky": 0.6}, "unlucky", "fails"),
     ],
 )
 def test_claims(changes, claim, verdict):
-    assert verdicts(**changes)[claim] == verdict
+    assert CLAIMS[claim].verdict(made_up(**changes))["verdict"] == verdict
 
 
 def test_a_diverged_seed_forbids_holds():

@@ -8,6 +8,7 @@ from typing import Any
 
 from iclab.papers.mamba.times import mean_points
 from iclab.papers.mamba.times_chart import fitted, mean
+from iclab.papers.nonlinear.alignment import of
 from iclab.papers.nonlinear.laws import GRAPHS, watched_training
 from iclab.papers.nonlinear.settings import NonlinearPaper
 from iclab.papers.nonlinear.thm33 import NAMES
@@ -37,6 +38,8 @@ CLOSE = 0.05
 """How far a loss may be from the predicted one."""
 NEARLY = 0.95
 """Lucky neurons end in L, others do not. Read as: more than this share of them, less than 1 − it."""
+SHARE = (0.35, 0.55)
+"""Lemma B.9: neurons whose O·q has the sign of a are half of all; all but few of these see some task with O·V > 0."""
 MUCH = 0.01
 """Errors: clearly more."""
 
@@ -189,6 +192,12 @@ def _fate_claims(settings: PruningTheoremSettings) -> list[Claim]:
     where = f"both graphs, M1 = {listed(settings.relevant_values)}"
     return [
         Claim(
+            "T-thm3.7.lucky-share",
+            "a constant share of all neurons is lucky at the start, |W|, |U| ≥ Ω(m) (Lemma B.9)",
+            f"between {SHARE[0]:g} and {SHARE[1]:g} of them for one training task or more, {where}",
+            judged(partial(_shares, settings=settings), every_within, *SHARE),
+        ),
+        Claim(
             "T-thm3.7.lucky",
             "neurons that are lucky at the start, (52) and (53), grow and form L (Lemma B.10)",
             f"more than {NEARLY} of them end with a length of {LARGE:g} or more, {where}",
@@ -252,6 +261,21 @@ def _widths(rows: list[Row], settings: PruningTheoremSettings) -> list[Point] | 
         return {s: None if v is None or whole.get(s) is None else v - (whole[s] or 0.0) for s, v in few.items()}
 
     return _everywhere(settings, (min(settings.widths),), number)
+
+
+def _shares(rows: list[Row], settings: PruningTheoremSettings) -> list[Point] | None:
+    """Return the share of lucky neurons at the start."""
+
+    def number(graph: str, relevant: int) -> BySeed:
+        found: dict[int, dict[bool, int] | None] = {}
+        for row in of(rows, part="lucky", graph=graph, x=relevant):
+            if row["diverged"]:
+                found[row["seed"]] = None
+            elif (mine := found.setdefault(row["seed"], {})) is not None:
+                mine[row["lucky"]] = row["neurons"]
+        return {s: None if not n else n.get(True, 0) / max(1, sum(n.values())) for s, n in found.items()}
+
+    return _everywhere(settings, settings.relevant_values, number)
 
 
 def _fates(rows: list[Row], settings: PruningTheoremSettings, lucky: bool) -> list[Point] | None:
