@@ -32,6 +32,19 @@ class TestMambaRecurrence(TestMamba):
     options = {"form": "recurrence"}
 
 
+class TestMambaLevels(TestMamba):
+    """One level; several are in tests/engines/test_levels.py."""
+
+    model = "mamba-levels"
+
+    def by_hand(self, weights, prompt):
+        return super().by_hand({name: weight[0] for name, weight in weights.items()}, prompt)
+
+
+class TestMambaWholeTokens(TestMambaLevels):
+    options = {"sees": "token"}
+
+
 class TestLinear(OneLayerSuite):
     model = "linear"
 

@@ -9,7 +9,7 @@ CHANCE = st.sampled_from([0.0, 0.0, 1e-12, 0.3, 1.0]) | st.floats(0, 1)
 
 
 @st.composite
-def any_outliers(draw, patterns, length, rules=(), placements=()):
+def any_outliers(draw, patterns, length, rules=(), placements=(), together=False):
     """Describe outliers, also by users' functions if some are given."""
     if not patterns.outlier:
         return Outliers()
@@ -20,6 +20,7 @@ def any_outliers(draw, patterns, length, rules=(), placements=()):
     return Outliers(
         **amount,
         query=draw(CHANCE),
+        together=together,
         scale=draw(st.floats(0, 5)),
         placement=draw(st.sampled_from(["random", "farthest", "closest", *placements])),
         patterns=draw(st.just("training") | st.lists(mixture, min_size=1, max_size=3)),
@@ -34,7 +35,7 @@ def mixtures_of(known, least):
 
 
 @st.composite
-def any_prompts(draw, rules=(), placements=()):
+def any_prompts(draw, rules=(), placements=(), several=False):
     """Describe prompts of paper M, T or S, or of none."""
     relevant, irrelevant, outlier = draw(st.integers(2, 6)), draw(st.integers(1, 6)), draw(st.integers(0, 4))
     dimension = relevant + irrelevant + outlier + draw(st.integers(0, 4))
@@ -47,6 +48,8 @@ def any_prompts(draw, rules=(), placements=()):
         count = st.integers(1, length).map(lambda count: {"relevant_count": count})
         shares += [draw(count), {"relevant_fraction": draw(st.sampled_from([1e-9, 0.6, 1.0]))}]
     vectors = {"label_dimension": draw(st.integers(1, 4)), "label_norm": draw(st.floats(0.1, 3.0))}
+    levels = draw(st.integers(1, 3)) if several else 1
+    kinds = [{}, {"label_values": "real"}, vectors][: 3 if levels == 1 else 2]
     signal = st.tuples(st.floats(0.1, 3.0), st.floats(0.1, 3.0)).map(lambda pair: tuple(sorted(pair)))
     return Prompts(
         patterns=patterns,
@@ -54,12 +57,13 @@ def any_prompts(draw, rules=(), placements=()):
         context_length=length,
         irrelevant_scale=draw(st.floats(0, 4)),
         signal=draw(st.just((1.0, 1.0)) | signal),
-        noise=draw(st.sampled_from([0.0, 0.0, 0.7])),
-        outliers=draw(any_outliers(patterns, length, rules, placements)),
+        noise=draw(st.sampled_from([0.0, 0.0, 0.7])) if levels == 1 else 0.0,
+        outliers=draw(any_outliers(patterns, length, rules, placements, levels > 1 and draw(st.booleans()))),
+        levels=levels,
         balance=draw(st.sampled_from(["independent", "stratified"])),
         label_noise=draw(CHANCE),
         relevant_mixtures=mixtures,
         irrelevant_mixtures=draw(mixtures_of(irrelevant, 1)),
         **draw(st.sampled_from(shares)),
-        **draw(st.sampled_from([{}, vectors])),
+        **draw(st.sampled_from(kinds)),
     )

@@ -95,12 +95,14 @@ class Run:
     ) -> tuple[torch.Tensor, torch.Tensor]:
         """Return test prompts of a seed as a module takes them, (count, l + 1, width), and their targets, (count,).
 
-        They are the prompts that `error` and `answer` use. Every seed has its own; by default those of the first.
+        They are the prompts that `error` and `answer` use. Every seed has its own; by default those of the first. With
+        several levels, targets are (count, H).
         """
         one = self.trained.select((self.seeds[0] if seed is None else self._seed(seed),))
         tested = self._tested(prompts, count)
         batch = tested.draw(one.seeds, Stream.TEST, count=count, dtype=self.training.dtype)
-        return intervening.dense(one, batch, tested)[0], torch.from_numpy(batch.target[0, :, 0])
+        targets = torch.from_numpy(batch.target[0])
+        return intervening.dense(one, batch, tested)[0], targets if tested.levels > 1 else targets[:, 0]
 
     def _seed(self, seed: int) -> int:
         if seed not in self.seeds:

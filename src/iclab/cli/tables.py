@@ -160,7 +160,7 @@ def _any_rows(rows: list[dict[str, Any]]) -> Table:
     """Tabulate the rows of any probe: one line per combination of columns that are not measured numbers."""
     known = [row for row in rows if not row["diverged"]]
     names = [name for name in (known[0] if known else {}) if name not in ("seed", "neuron", "diverged")]
-    keys = [name for name in names if name == "sign" or isinstance(known[0][name], str)]
+    keys = [name for name in names if name in ("sign", "level") or isinstance(known[0][name], str)]
     table = new_table(*(name.replace("_", " ") for name in names))
     for group in dict.fromkeys(tuple(row[key] for key in keys) for row in known):
         here = [row for row in known if tuple(row[key] for key in keys) == group]

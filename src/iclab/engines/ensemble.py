@@ -68,7 +68,7 @@ class Stacked:
 
         def one(parameters: Weights, buffers: Weights, prompts: Tensor) -> dict[str, Tensor]:
             returned = functional_call(self._skeleton, (parameters, buffers), (prompts,))
-            answer = checked(returned, prompts)
+            answer = checked(returned, prompts, _levels(self._skeleton))
             return {name: part for name, part in answer._asdict().items() if part is not None}  # vmap takes no None
 
         return Answer(**vmap(one)(self._parameters, self._buffers, tokens))
@@ -205,12 +205,12 @@ class Draws:
 def initial_modules(training: Training, seeds: Sequence[int], bases: Sequence[Basis]) -> list[nn.Module]:
     """Build the module of each seed: a pure function of the seed and, if it uses `initialise`, of the basis."""
     model, prompts, dtype = training.model, training.prompts, getattr(torch, training.dtype)
-    width, modules = prompts.patterns.dimension + prompts.label_width, []
+    modules = []
     for seed, basis in zip(seeds, bases, strict=True):
         with Draws() as draws, _default_dtype(dtype):
             draws.seed(seed)
             try:
-                module = model.build(width, prompts.context_length, prompts.label_width)
+                module = model.build(prompts.width, prompts.context_length, prompts.label_width)
             except InputError as error:
                 seeded = f"model = {model.label}, seed {seed}:" if error.__cause__ else f"model = {model.label}:"
                 text = str(error).replace(f"model = {model.label}:", seeded, 1)
@@ -283,12 +283,17 @@ def restore(module: nn.Module, weights: Weights) -> None:
 
 def ask(module: nn.Module, prompts: Tensor) -> Answer:
     """Answer prompts (batch, l + 1, width) of one seed, and check what the module returns."""
-    return checked(module(prompts), prompts)
+    return checked(module(prompts), prompts, _levels(module))
 
 
-def checked(returned: Answer | Tensor, prompts: Tensor) -> Answer:
+def _levels(module: nn.Module) -> int:
+    """Return how many numbers a module answers."""
+    return module.levels if isinstance(module, Architecture) else 1
+
+
+def checked(returned: Answer | Tensor, prompts: Tensor, levels: int) -> Answer:
     """Turn what a module returned into an `Answer`, and refuse one of a wrong shape, dtype or device."""
-    answer = as_answer(returned, prompts.shape[0], prompts.shape[1] - 1)
+    answer = as_answer(returned, prompts.shape[0], prompts.shape[1] - 1, levels)
     if answer.output.device != prompts.device:
         raise InputError(f"output device = {answer.output.device}: must be {prompts.device}, where the prompts are")
     return answer

@@ -7,8 +7,8 @@ With the output F of a prompt and its target z:
     squared    (F − z)² / 2           as in M E.8, (202)
     logistic   log(1 + exp(−z·F))
 
-A user's loss is a function of the outputs and targets of all prompts, two tensors (seeds, batch). It returns one
-loss per prompt, of the same shape. Prompts must not mix.
+The losses of several levels are added up. A user's loss is a function of the outputs and targets of all prompts, two
+tensors (seeds, batch). It returns one loss per prompt, of the same shape. Prompts must not mix.
 """
 
 from __future__ import annotations
@@ -22,27 +22,27 @@ from torch.nn import functional
 from iclab.config import Code, InputError, what_was_raised
 
 Loss = Callable[[Tensor, Tensor], Tensor]
-"""Takes outputs F and targets z, both (seeds, batch, 1); returns losses (seeds, batch)."""
+"""Takes outputs F and targets z, both (seeds, batch, levels); returns losses (seeds, batch)."""
 
 
 def hinge(output: Tensor, target: Tensor) -> Tensor:
     """Return max(0, 1 − z·F). Its gradient at the kink is 0."""
-    return torch.relu(1.0 - target * output).mean(-1)
+    return torch.relu(1.0 - target * output).sum(-1)
 
 
 def linear(output: Tensor, target: Tensor) -> Tensor:
     """Return 1 − z·F: the hinge loss without its kink."""
-    return (1.0 - target * output).mean(-1)
+    return (1.0 - target * output).sum(-1)
 
 
 def squared(output: Tensor, target: Tensor) -> Tensor:
     """Return (F − z)² / 2."""
-    return 0.5 * (output - target).square().mean(-1)
+    return 0.5 * (output - target).square().sum(-1)
 
 
 def logistic(output: Tensor, target: Tensor) -> Tensor:
     """Return log(1 + exp(−z·F)), without overflow."""
-    return functional.softplus(-target * output).mean(-1)
+    return functional.softplus(-target * output).sum(-1)
 
 
 LOSSES: dict[str, Loss] = {"hinge": hinge, "linear": linear, "squared": squared, "logistic": logistic}
@@ -62,9 +62,11 @@ def loss_function(loss: str | Code) -> Loss:
 
 
 def _users(code: Code) -> Loss:
-    own = code.load()
+    own, zero = code.load(), torch.zeros(())
 
     def function(output: Tensor, target: Tensor) -> Tensor:
+        if output.shape[-1] > 1:
+            return sum((function(*pair) for pair in zip(output.split(1, -1), target.split(1, -1), strict=True)), zero)
         try:
             found = own(output[..., 0], target[..., 0])
         except Exception as error:  # a user's function may raise anything

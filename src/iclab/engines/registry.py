@@ -26,8 +26,9 @@ _PATTERNS = {
     *("dimension", "relevant", "irrelevant", "outlier", "coherence"),
     *("relevant_norm", "irrelevant_norm", "outlier_norm", "draw", "vectors"),
 }
-_OUTLIERS = {"fraction", "count", "query", "scale", "labels", "target", "placement", "patterns"}
+_OUTLIERS = {"fraction", "count", "query", "scale", "together", "labels", "target", "placement", "patterns"}
 _M_PROMPTS = {"patterns", "tasks", "context_length", "irrelevant_scale", "outliers", "balance", "label_noise"}
+_ONE_LAYER = _M_PROMPTS | {"label_values"}
 _T_PROMPTS = {
     *("relevant_fraction", "relevant_count", "relevant_mixtures", "irrelevant_mixtures"),
     *("label_dimension", "label_norm"),
@@ -41,16 +42,18 @@ _SHARED = {
     "Mixture": {"weights", "outside_norm"},
 }
 
-FUSED = Scope("fused", {**_SHARED, "Prompts": _M_PROMPTS}, functions=False)
+LEVELS = Scope("fused", {**_SHARED, "Prompts": _M_PROMPTS | {"levels"}}, functions=False)
+FUSED = Scope("fused", {**_SHARED, "Prompts": _ONE_LAYER}, functions=False)
 DEEP = Scope("fused", {**_SHARED, "Prompts": _M_PROMPTS | _T_PROMPTS | {"signal"}}, functions=False)
 MLP = Scope("fused", {**_SHARED, "Prompts": _M_PROMPTS | _T_PROMPTS | {"signal", "noise"}}, functions=False)
-COMPACT = Scope("compact", {**_SHARED, "Prompts": _M_PROMPTS | _T_PROMPTS | {"signal"}})  # noise is in no dictionary
+COMPACT = Scope("compact", {**_SHARED, "Prompts": _ONE_LAYER | _T_PROMPTS | {"signal"}})  # noise is in no dictionary
 
 
 ONE_LAYER_OPTIONS = ("state_size", "init_scale", "gate_scale")
 """The options of one-layer models that the fused engine knows, besides those that a model's gate has."""
 
 _MARGINS = ("prompts", "right", "wrong", "ties", "nans", "hinge", "hinge_squares")
+_SQUARES = ("prompts", "nans", "squares", "fourths", "products", "outputs", "targets", "inside")
 _ATTENTION = ("prompts", "same", "other", "same_squares", "other_squares")
 _PARTS = tuple(f"{part}_by_{name}" for name in ("source", "place") for part in ("feature", "label", "ahead"))
 _GATES = ("clean_count", "clean", "outlier_count", "outlier", "rank_count", "rank")
@@ -96,6 +99,12 @@ def _one_layer_obstacle(training: Training) -> str:
     return sgd_obstacle(recipe)
 
 
+def _levels_obstacle(training: Training) -> str:
+    if training.recipe.clip is not None and training.prompts.levels > 1:
+        return f"clip = {training.recipe.clip}: the fused engine trains levels apart, and this is the norm of all"
+    return _one_layer_obstacle(training)
+
+
 def sgd_obstacle(recipe: Recipe) -> str:
     """Return what the fused engine does not know of SGD's options."""
     further = sorted(set(recipe.optimizer_options) - {"momentum"})
@@ -133,12 +142,21 @@ FORMS: dict[str, FusedForm] = {
         obstacle=_one_layer_obstacle,
         sums={
             "error": _MARGINS,
+            "squares": _SQUARES,
             "worst": _MARGINS,
             "worst-placement": _MARGINS,
             "attention": _ATTENTION,
             "gates": _GATES,
         },
         stores="coordinates in the patterns' frame, see docs/fused.md; iclab.load(…).weights() makes the matrices",
+    ),
+    "levels": FusedForm(
+        module="levels",
+        version=1,
+        scope=LEVELS,
+        obstacle=_levels_obstacle,
+        sums={"error": _MARGINS, "levels": _MARGINS, "worst": _MARGINS, "attention": _ATTENTION, "gates": _GATES},
+        stores="coordinates in the frame of each level's patterns; iclab.load(…).weights() makes the matrices",
     ),
     "deep": FusedForm(
         module="deep",

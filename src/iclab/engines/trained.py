@@ -20,6 +20,7 @@ from iclab.config import InputError, OutsideTheoremWarning, explain
 from iclab.engines.registry import stores, versions
 from iclab.engines.training import Training
 from iclab.prompts import Basis, Prompts
+from iclab.prompts.counters import LEVEL
 
 if TYPE_CHECKING:
     from iclab.engines.intervening import Interventions
@@ -142,8 +143,16 @@ def bases(training: Training, seeds: tuple[int, ...], prompts: Prompts | None = 
 
     The patterns are those of the training, or of other prompts.
     """
-    patterns, fixed = (prompts or training.prompts).patterns, training.basis_seed
-    return [patterns.basis(seed if fixed is None else fixed) for seed in seeds]
+    prompts, fixed = prompts or training.prompts, training.basis_seed
+    if prompts.levels == 1:
+        return [prompts.patterns.basis(seed if fixed is None else fixed) for seed in seeds]
+    found = []
+    for seed in seeds:  # that of a level stands for itself
+        levels = range(prompts.levels) if seed < LEVEL else [seed // LEVEL]
+        first = seed % LEVEL if fixed is None else fixed
+        basis, *further = (prompts.patterns.basis(first + h * LEVEL) for h in levels)
+        found.append(replace(basis, further=tuple(further)))
+    return found
 
 
 def stacked_dictionary(training: Training, seeds: tuple[int, ...], prompts: Prompts) -> torch.Tensor:

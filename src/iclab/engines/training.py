@@ -11,7 +11,7 @@ from pydantic import Field, model_validator
 from iclab.config import Config, OutsideTheoremWarning
 from iclab.engines.recipe import Recipe
 from iclab.engines.registry import ENGINES
-from iclab.models import Model
+from iclab.models import MODELS, Model
 from iclab.prompts import Prompts, meets_condition_1
 
 EngineName = Literal["auto", "fused", "compact", "reference"]
@@ -45,6 +45,16 @@ class Training(Config):
                 raise ValueError(
                     f"switches at step {switch.step}: must use the patterns and labels of the first prompts"
                 )
+        return self
+
+    @model_validator(mode="after")
+    def _fits_labels(self) -> Training:
+        loss, levels, model = self.recipe.loss, self.prompts.levels, self.model
+        if self.prompts.label_values == "real" and isinstance(loss, str) and loss != "squared" and self.recipe.steps:
+            raise ValueError(f"recipe.loss = {loss}: is for labels of ±1; real labels need squared, or one of your own")
+        if levels > 1 and not model.architecture.takes_levels:
+            known = ", ".join(name for name, made in MODELS.items() if made.takes_levels)
+            raise ValueError(f"prompts.levels = {levels}: {model.label} answers one level; models for several: {known}")
         return self
 
     @model_validator(mode="after")

@@ -20,9 +20,10 @@ class Answer(NamedTuple):
     """
 
     output: Tensor
-    """(batch, w) F, one number per number of a label."""
+    """(batch, H) F, one number for each level; H = 1 unless prompts have several."""
     attention: Tensor | None = None
-    """(batch, layers, l) the score of each example, p_iᵀ W_Bᵀ W_C p_query, or its softmax."""
+    """(batch, layers, l) the score of each example, p_iᵀ W_Bᵀ W_C p_query, or its softmax; with levels for layers in a
+    model of several levels."""
     gate: Tensor | None = None
     """(batch, layers, l) the gate G of each example as the query sees it; 1 in a model without gates."""
 
@@ -36,7 +37,7 @@ def combine(answers: Sequence[Answer], how: Callable[[list[Tensor]], Tensor]) ->
     return Answer(**parts)
 
 
-def as_answer(returned: Answer | Tensor, batch: int, length: int) -> Answer:
+def as_answer(returned: Answer | Tensor, batch: int, length: int, levels: int = 1) -> Answer:
     """Turn what a model returned, an `Answer` or just its output, into an `Answer`, and check its shapes."""
     answer = returned if isinstance(returned, Answer) else Answer(returned)
     output = answer.output
@@ -48,6 +49,8 @@ def as_answer(returned: Answer | Tensor, batch: int, length: int) -> Answer:
         raise InputError(f"output = {type(output).__name__}: must be a tensor of shape ({batch}, 1)")
     if output.dtype not in (torch.float32, torch.float64):
         raise InputError(f"output dtype = {str(output.dtype).removeprefix('torch.')}: must be float32 or float64")
+    if levels > 1 and output.shape == (batch, levels):
+        return answer
     if output.shape in ((batch,), () if batch == 1 else (batch,)):  # squeezed
         return answer._replace(output=output.reshape(batch, 1))
     if output.shape != (batch, 1):

@@ -83,6 +83,8 @@ class Architecture(nn.Module):
 
     step_size: ClassVar[float | None] = None
     """A step size that suits plain SGD. Paper M's experiments take it if their settings name none for this model."""
+    takes_levels: ClassVar[bool] = False
+    """Whether it answers prompts of several levels, with one output for each; it is built with ``label_width`` = H."""
     constant_buffers: ClassVar[bool] = False
     """Whether a forward pass leaves its buffers as they are. Seeds of a model with other buffers run one by one."""
     fused_gate: ClassVar[str | None] = None
@@ -98,6 +100,9 @@ class Architecture(nn.Module):
     others are in `iclab.engines.registry`. Not inherited either."""
     has_compact_form: ClassVar[bool] = False
     """Whether it defines ``answer_compact``. Set for you, and not inherited either."""
+
+    levels: int = 1
+    """How many levels an instance answers."""
 
     # In probes
 
@@ -115,7 +120,7 @@ class Architecture(nn.Module):
             if declaration not in vars(cls):
                 setattr(cls, declaration, getattr(Architecture, declaration))
         if cls.fused_gate is not None:
-            cls.fused_form, cls.has_transitions = "one-layer", True
+            cls.fused_form, cls.has_transitions = cls.fused_form or "one-layer", True
         cls.has_compact_form = "answer_compact" in vars(cls)
         if cls.name and cls.__module__.rpartition(".")[0] == __package__:
             _register(cls)

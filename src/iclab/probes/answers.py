@@ -26,8 +26,9 @@ def error_sums(batch: PromptBatch, answer: Answer) -> Sums:
 
 def vote_sums(batch: PromptBatch) -> Sums:
     """Return the same sums for a vote: the labels shown by examples that share the query's pattern, added up."""
-    shown = batch.labels[..., :-1, :1].astype(np.float64)  # (S, B, l, 1), along q
-    return margin_sums(batch.target * (shown * batch.same_pattern[..., None]).sum(-2))
+    shown = batch.labels[..., :-1, : batch.target.shape[-1]].astype(np.float64)  # (S, B, l, H), along q
+    same = batch.same_pattern
+    return margin_sums(batch.target * (shown * (same if same.ndim > 3 else same[..., None])).sum(-2))
 
 
 def attended_sums(batch: PromptBatch, answer: Answer) -> Sums:
@@ -41,9 +42,9 @@ def attended_sums(batch: PromptBatch, answer: Answer) -> Sums:
 
 
 def margin_sums(margin: NDArray[np.float64]) -> Sums:
-    """Return the sums of the probe ``error`` from z·F, (seeds, batch, numbers of a label)."""
-    hinge = np.maximum(0.0, 1.0 - margin).mean(-1)
-    worst = margin.min(-1)  # right if every number of the label is; NaN stays NaN
+    """Return the sums of the probe ``error`` from z·F, (seeds, batch, levels)."""
+    hinge = np.maximum(0.0, 1.0 - margin).sum(-1)
+    worst = margin.min(-1)  # right if every level is; NaN stays NaN
     with np.errstate(over="ignore"):
         squares = (hinge**2).sum(1)
     return {
@@ -127,10 +128,26 @@ def shrunk_rows(seeds: tuple[int, ...], sums: Sums) -> list[Row]:
     return rows
 
 
+def level_sums(batch: PromptBatch, answer: Answer) -> Sums:
+    """Return the sums of the probe ``error`` of every level by itself; (seeds, levels)."""
+    margin = batch.target.astype(np.float64) * answer.output.double().cpu().numpy()
+    levels = [margin_sums(margin[..., h : h + 1]) for h in range(margin.shape[-1])]
+    return {name: np.stack([sums[name] for sums in levels], -1) for name in levels[0]}
+
+
+def level_rows(seeds: tuple[int, ...], sums: Sums) -> list[Row]:
+    """Return one row per seed and level, as `error_rows` does."""
+    rows = []
+    for h in range(sums["prompts"].shape[-1]):
+        here = error_rows(seeds, {name: part[:, h] for name, part in sums.items()})
+        rows += [{"seed": row.pop("seed"), "level": h + 1} | row for row in here]
+    return rows
+
+
 def attention_sums(batch: PromptBatch, answer: Answer) -> Sums:
     """Add up attention to examples that share the query's pattern, and to the others; (seeds, layers)."""
     scores = _inside(answer.attention, "attention")  # (S, B, layers, l)
-    shared = batch.same_pattern[:, :, None]
+    shared = _by_level(batch.same_pattern)
     same = (scores * shared).sum(-1)
     other = (scores * ~shared).sum(-1)
     return {
@@ -161,7 +178,7 @@ def gate_sums(batch: PromptBatch, answer: Answer) -> Sums:
     """Add up gates by distance from the query and, for clean examples, by rank among these; (seeds, layers, l)."""
     gates = _inside(answer.gate, "gates")[..., ::-1]  # (S, B, layers, l), nearest example first
     seeds, _, layers, length = gates.shape
-    outlier = np.broadcast_to(batch.outlier[:, :, None, ::-1], gates.shape)
+    outlier = np.broadcast_to(_by_level(batch.outlier)[..., ::-1], gates.shape)
     clean = ~outlier
     sums = {
         "clean_count": clean.sum(1).astype(float),
@@ -224,6 +241,11 @@ def token_rows(seeds: tuple[int, ...], sums: Sums) -> list[Row]:
 def tokens_obstacle(training: Training, count: int) -> str:
     """Return the reason why examples cannot be kept one by one; empty if they can."""
     return f"count = {count}: the probe tokens keeps every example, of at most {FEW} prompts" if count > FEW else ""
+
+
+def _by_level(flags: NDArray[np.bool_]) -> NDArray[np.bool_]:
+    """Turn flags of examples, (S, B, l) or (S, B, l, H), into (S, B, 1, l) or (S, B, H, l)."""
+    return flags[:, :, None] if flags.ndim == 3 else np.moveaxis(flags, -1, 2)
 
 
 def _inside(value: Any, name: str) -> NDArray[np.float64]:

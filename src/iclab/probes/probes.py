@@ -36,6 +36,8 @@ from iclab.probes.answers import (
     error_sums,
     gate_rows,
     gate_sums,
+    level_rows,
+    level_sums,
     shrunk_rows,
     shrunk_sums,
     token_rows,
@@ -43,6 +45,7 @@ from iclab.probes.answers import (
     tokens_obstacle,
     vote_sums,
 )
+from iclab.probes.blocks import BLOCKS, block_rows, blocks_obstacle
 from iclab.probes.exact import EXACT, exact_obstacle, exact_rows, types_obstacle
 from iclab.probes.growth import GROWTH, KERNEL, growth_obstacle, growth_rows, kernel_rows, own_patterns
 from iclab.probes.insides import (
@@ -61,6 +64,15 @@ from iclab.probes.insides import (
 from iclab.probes.logits import LOGITS, logit_rows, logit_sums, logits_obstacle
 from iclab.probes.probe import Probe, Row
 from iclab.probes.pruning import Pruning, pruned
+from iclab.probes.regression import (
+    GRADIENTS,
+    SQUARES,
+    gradient_rows,
+    gradient_sums,
+    gradients_obstacle,
+    square_rows,
+    square_sums,
+)
 from iclab.probes.worst import worst_obstacle, worst_placement_sums, worst_sums
 from iclab.prompts import Prompts
 
@@ -75,6 +87,11 @@ _NEURON = (
     *("neuron", "sign", "length", "hidden_length"),
     *("feature_length", "feature_angle", "label_length", "label_angle"),
 )
+
+LEVELS = ("error", "levels", "worst", "attention", "gates", "vote", "blocks")
+"""The probes that measure prompts of several levels."""
+SIGNS = ("error", "levels", "worst", "worst-placement", "vote", "attended", "exact")
+"""The probes that need labels of ±1."""
 
 PROBES: dict[str, Probe] = {
     "error": Probe(1, "answers", error_rows, _ERROR, error_sums),
@@ -97,11 +114,17 @@ PROBES: dict[str, Probe] = {
     "kernel": Probe(1, "weights", kernel_rows, KERNEL, None, "keys", growth_obstacle, own_patterns),
     "growth": Probe(1, "weights", growth_rows, GROWTH, None, "keys", growth_obstacle, own_patterns),
     "logits": Probe(1, "insides", logit_rows, LOGITS, logit_sums, "keys", logits_obstacle),
+    "levels": Probe(1, "answers", level_rows, ("level", *_ERROR), level_sums),
+    "blocks": Probe(1, "weights", block_rows, BLOCKS, None, None, blocks_obstacle),
+    "squares": Probe(1, "answers", square_rows, SQUARES, square_sums),
+    "gradients": Probe(1, "insides", gradient_rows, GRADIENTS, gradient_sums, "votes", gradients_obstacle),
     "exact": Probe(4, "weights", exact_rows, EXACT, None, None, exact_obstacle, types_obstacle),
 }
 """``worst`` is the error under the worst labels of outliers, ``worst-placement`` under their worst labels and places.
 ``counted`` is the error by the number of examples with the query's pattern.
 ``shrunk`` is the hinge loss if outputs were smaller. ``lucky`` counts neurons that T names before training.
+``levels`` is the error of every level by itself, ``blocks`` what the head of a level has learnt of the others,
+``squares`` the mean squared error, for real labels too; ``gradients`` compares M (202) to (204) with autograd.
 ``exact`` is the error without sampling, whatever the number of prompts.
 ``tokens`` keeps every example of a few prompts. ``vote`` and ``attended`` are yardsticks: the error, on the same
 prompts, of a vote of same-pattern examples, and of a vote weighted by the model's attention. ``kernel``, ``growth`` and
@@ -132,7 +155,14 @@ def intervention_obstacle(trained: Trained, probe: str) -> str:
 
 def prompts_obstacle(training: Training, probe: str, prompts: Prompts) -> str:
     """Return the reason why a training cannot be measured on these prompts; empty if it can."""
-    return training.prompts.fits(prompts) or PROBES[probe].prompts_obstacle(training, prompts)
+    if obstacle := training.prompts.fits(prompts):
+        return obstacle
+    if prompts.levels > 1 and probe not in LEVELS:
+        known = ", ".join(LEVELS)
+        return f"probe = {probe}: measures prompts of one level, these have {prompts.levels}; for several: {known}"
+    if prompts.label_values == "real" and probe in SIGNS:
+        return f"probe = {probe}: counts answers of the right sign, and labels are real numbers; use squares"
+    return PROBES[probe].prompts_obstacle(training, prompts)
 
 
 def versions(training: Training, probe: str, prompts: Prompts) -> dict[str, int]:

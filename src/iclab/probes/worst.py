@@ -30,6 +30,7 @@ places, except that it decides which examples were drawn.
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import NamedTuple
 
 import numpy as np
@@ -136,17 +137,38 @@ def seeds_module(model: Model, weights: dict[str, torch.Tensor], row: int, width
 def worst_sums(chunk: Chunk) -> Sums:
     """Return the sums of the probe ``error`` under the worst labels of the outliers."""
     with np.errstate(over="ignore", invalid="ignore"):  # weights may be huge: NaN is counted
-        return _sums(chunk, recurrence(chunk).worst_labels())
+        return _sums(chunk, np.stack([recurrence(level).worst_labels() for level in _levels(chunk)], -1))
+
+
+def _levels(chunk: Chunk) -> list[Chunk]:
+    """Return every level as one layer by itself. A level's label enters no other level: each has its own worst."""
+    batch, weights = chunk.batch, chunk.weights
+    if weights["key"].dim() == 3:
+        return [chunk]
+    levels, found = weights["key"].shape[1], []
+    one = Model(name="mamba", options={name: chunk.model.options[name] for name in MODELS["mamba"].options()})
+    inputs = chunk.tokens[..., :-levels].unflatten(-1, (levels, -1))  # (S, B, l + 1, H, d)
+    for h in range(levels):
+        own = replace(
+            batch,
+            labels=batch.labels[..., h : h + 1],
+            true_labels=batch.true_labels[..., h : h + 1],
+            target=batch.target[..., h : h + 1],
+            outlier=batch.outlier if batch.outlier.ndim == 3 else batch.outlier[..., h],
+        )
+        tokens = torch.cat([inputs[..., h, :], chunk.tokens[..., h - levels, None]], -1)
+        found.append(chunk._replace(batch=own, tokens=tokens, model=one, weights={n: w[:, h] for n, w in weights.items()}))
+    return found
 
 
 def worst_placement_sums(chunk: Chunk) -> Sums:
     """Return the sums of the probe ``error`` under the worst labels and places of the outliers."""
     with np.errstate(over="ignore", invalid="ignore"):
-        return _sums(chunk, recurrence(chunk).worst_places())
+        return _sums(chunk, recurrence(chunk).worst_places()[..., None])
 
 
 def _sums(chunk: Chunk, margins: Numbers) -> Sums:
-    sums = margin_sums(margins[..., None])
+    sums = margin_sums(margins)
     if chunk.model.architecture.has_transitions == "sign":
         sums |= {name: np.full_like(sums[name], np.nan) for name in ("hinge", "hinge_squares")}
     return sums
@@ -154,6 +176,8 @@ def _sums(chunk: Chunk, margins: Numbers) -> Sums:
 
 def worst_obstacle(training: Training, count: int) -> str:
     """Return the reason why the worst case of a training is not known; empty if it is."""
+    if training.model.options.get("sees") == "token":
+        return "probe = worst: with sees = token a label enters the gates of other levels too; use sees = block"
     if training.model.architecture.has_transitions:
         return ""
     known = ", ".join(name for name, made in MODELS.items() if made.has_transitions)

@@ -27,10 +27,10 @@ def draw(
     batch = PromptBatch(
         index=np.empty((*shape, tokens, 3), dtype=np.int32),
         coefficient=np.empty((*shape, tokens, 3), dtype=dtype),
-        labels=zero_labels((*shape, tokens), prompts.label_width, dtype),
+        labels=zero_labels((*shape, tokens), prompts.label_dimension or 1, dtype),
         target=np.empty((*shape, 1), dtype=dtype),
         outlier=np.empty((*shape, tokens - 1), dtype=np.bool_),
-        true_labels=zero_labels((*shape, tokens - 1), prompts.label_width, dtype),
+        true_labels=zero_labels((*shape, tokens - 1), prompts.label_dimension or 1, dtype),
         task=np.empty((*shape, 2), dtype=np.int32),
         noise=np.empty((*shape, tokens, prompts.patterns.dimension), dtype=dtype) if prompts.noise else None,
     )

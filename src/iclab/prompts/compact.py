@@ -23,32 +23,32 @@ class PromptBatch:
     """
 
     index: NDArray[np.int32]
-    """(…, l + 1, k) dictionary rows of each token: relevant, irrelevant, outlier."""
+    """(…, l + 1, k) dictionary rows of each token: relevant, irrelevant, outlier, level by level."""
     coefficient: NDArray[np.floating]
     """(…, l + 1, k) their coefficients; a clean token has an outlier coefficient of 0."""
     labels: NDArray[np.floating]
-    """(…, l + 1, w) the labels shown, w numbers each: ±1 in paper M, ±q in T and S."""
+    """(…, l + 1, w) the labels shown, w numbers each: ±1 in paper M, one for each level; ±q in T and S."""
     target: NDArray[np.floating]
-    """(…, 1) the query's true label z, the correct answer."""
+    """(…, H) the query's true label z, the correct answer: one number for each level."""
     outlier: NDArray[np.bool_]
-    """(…, l) which examples are corrupted by an outlier."""
+    """(…, l) which examples are corrupted by an outlier; with several levels (…, l, H), as for the two below."""
     true_labels: NDArray[np.floating]
     """(…, l, w) the labels the task gives the examples, before corruption and label noise."""
     task: NDArray[np.int32]
-    """(…, 2) the patterns that mean +1 and −1."""
+    """(…, 2) the patterns that mean +1 and −1; with several levels (…, H, 2)."""
     noise: NDArray[np.floating] | None = None
     """(…, l + 1, d) noise added to the inputs; None if there is none."""
 
     @property
     def length(self) -> int:
         """The number of context examples, l."""
-        return self.outlier.shape[-1]
+        return self.labels.shape[-2] - 1
 
     @property
     def same_pattern(self) -> NDArray[np.bool_]:
-        """(…, l) which examples share the query's relevant pattern."""
-        relevant = self.index[..., 0]
-        return relevant[..., :-1] == relevant[..., -1:]
+        """(…, l) which examples share the query's relevant pattern; with several levels (…, l, H)."""
+        same: NDArray[np.bool_] = self.index[..., :-1, ::3] == self.index[..., -1:, ::3]
+        return same if same.shape[-1] > 1 else same[..., 0]
 
     @classmethod
     def join(cls, batches: Sequence[PromptBatch]) -> PromptBatch:
@@ -81,3 +81,20 @@ class PromptBatch:
 def zero_labels(shape: tuple[int, ...], width: int, dtype: DTypeLike) -> NDArray[np.floating]:
     """Allocate labels (…, w), one component after the other in memory: components that stay 0 cost nothing."""
     return np.moveaxis(np.zeros((width, *shape), dtype=dtype), 0, -1)
+
+
+def join_levels(levels: Sequence[PromptBatch], rows: int) -> PromptBatch:
+    """Put the levels of the same prompts side by side; each has so many dictionary ``rows``."""
+
+    def beside(name: str) -> NDArray[Any]:
+        return np.concatenate([getattr(level, name) for level in levels], axis=-1)
+
+    return PromptBatch(
+        index=np.concatenate([level.index + np.int32(h * rows) for h, level in enumerate(levels)], axis=-1),
+        coefficient=beside("coefficient"),
+        labels=beside("labels"),
+        target=beside("target"),
+        outlier=np.stack([level.outlier for level in levels], axis=-1),
+        true_labels=beside("true_labels"),
+        task=np.stack([level.task for level in levels], axis=-2),
+    )

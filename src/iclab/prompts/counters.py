@@ -23,6 +23,8 @@ from iclab.config import InputError
 
 SEED_LIMIT = 2**32
 """Seeds are 32-bit: one word of the key."""
+LEVEL = 2**28
+"""Level h of prompts of several levels, h = 0, 1, …, draws what the seed s + h · LEVEL draws by itself."""
 
 
 class Stream(IntEnum):

@@ -17,7 +17,13 @@ Blocks have slots: 0 a token's own, 1 users' rules, 2 stratified batches, 3 patt
 5, 6, … as far as it needs. So later fields take another stream (`Stream.more`), where slot 0 has one block per token:
 
     word 0   for an example: whether label noise turns its label; for the query: whether it carries an outlier pattern
-    word 1   for the query: which outlier pattern
+    word 1   for the query: which outlier pattern; for an example with real labels: the label of an outlier
+    word 2   with real labels, for the query: the number of the task's first pattern; for an example: its true label,
+             if its pattern is outside the task
+    word 3   with real labels, for the query: the number of the task's second pattern
+
+Level h of several levels is the prompt of another seed, s + h · 2^28 (`counters.LEVEL`); if outliers are ``together``,
+it takes word 3 of its examples from seed s.
 
 Changing this assignment changes every result: bump `VERSION`.
 """
@@ -25,16 +31,16 @@ Changing this assignment changes every result: bump `VERSION`.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
 import numpy as np
 from numpy.typing import DTypeLike, NDArray
 from pydantic import Field, model_validator
 
-from iclab.config import Config
+from iclab.config import Config, InputError
 from iclab.prompts import readable
-from iclab.prompts.compact import PromptBatch
-from iclab.prompts.counters import Stream, check_counters
+from iclab.prompts.compact import PromptBatch, join_levels
+from iclab.prompts.counters import LEVEL, Stream, check_counters
 from iclab.prompts.outliers import Outliers
 from iclab.prompts.patterns import GENERATED, Basis, Patterns
 from iclab.prompts.tasks import AllPairs, TaskSet
@@ -83,6 +89,12 @@ class Prompts(Config):
     label_noise: Annotated[float, Field(ge=0, le=1, exclude_if=lambda chance: not chance)] = 0.0
     """The probability that a clean example shows the opposite of its true label, independently of the others. Outliers
     keep their own rule."""
+    label_values: Annotated[Literal["signs", "real"], Field(exclude_if=lambda values: values == "signs")] = "signs"
+    """Labels are ±1, or real numbers as in M E.8: every prompt draws two numbers, uniform on (−1, 1), for the patterns
+    of its task, and with ``random`` labels one for each outlier."""
+    levels: Annotated[int, Field(ge=1, le=8, exclude_if=lambda levels: levels == 1)] = 1
+    """M E.7's H: 2^H classes as H binary levels. A token has H independent blocks, each with its own patterns, task,
+    outliers and label. A label is H signs."""
     relevant_mixtures: tuple[tuple[float, ...], ...] = ()
     """Out of domain, T (12): M1' mixtures Σ k_i µ_i that replace the µ in prompts."""
     irrelevant_mixtures: tuple[tuple[float, ...], ...] = ()
@@ -114,7 +126,18 @@ class Prompts(Config):
         if self.label_dimension is None and self.label_norm != 1:
             raise ValueError(f"label_norm = {self.label_norm}: labels are numbers unless label_dimension is given")
         self.outliers.check(self.patterns, self.context_length)
+        self._check_labels()
         return self
+
+    def _check_labels(self) -> None:
+        """Check what labels are, and their number."""
+        if self.label_values == "real" and self.label_dimension is not None:
+            raise ValueError(f"label_dimension = {self.label_dimension}: real labels are numbers; leave it out")
+        if self.levels == 1 and self.outliers.together:
+            raise ValueError("outliers.together = True: needs several levels, and levels = 1")
+        for name in ("noise", "label_dimension"):
+            if self.levels > 1 and (value := getattr(self, name)):
+                raise ValueError(f"{name} = {value}: prompts of {self.levels} levels have none; leave it out")
 
     def _check_shares(self) -> None:
         """Check the settings that say how many examples carry a pattern of the task."""
@@ -161,7 +184,18 @@ class Prompts(Config):
     @property
     def label_width(self) -> int:
         """The number of components of a label."""
-        return self.label_dimension or 1
+        return self.label_dimension or self.levels
+
+    @property
+    def width(self) -> int:
+        """The length of a token: its inputs, then its label."""
+        return self.levels * self.patterns.dimension + self.label_width
+
+    @property
+    def rows(self) -> int:
+        """D', the number of dictionary rows of one level."""
+        mixtures = (self.outliers.mixtures, self.relevant_mixtures, self.irrelevant_mixtures)
+        return self.patterns.count + sum(map(len, mixtures))
 
     @property
     def pairs(self) -> NDArray[np.int32]:
@@ -174,10 +208,23 @@ class Prompts(Config):
             return f"prompts.patterns.{reason}"
         if (other.label_dimension, other.label_norm) != (self.label_dimension, self.label_norm):
             return "prompts.label_dimension and label_norm: must be those of the training prompts"
+        for name in ("levels", "label_values"):
+            if (value := getattr(other, name)) != (own := getattr(self, name)):
+                return f"prompts.{name} = {value}: must be that of the training prompts, {own}"
         return ""
 
     def dictionary(self, basis: Basis) -> NDArray[np.float64]:
-        """Return the dictionary, shape (D', d): the basis, then mixtures of outlier, relevant, irrelevant patterns."""
+        """Return the dictionary, shape (D', d): the basis, then mixtures of outlier, relevant, irrelevant patterns.
+
+        If the basis has further levels, theirs follow: shape (H D', H d), in blocks.
+        """
+        if basis.further:
+            blocks = [self.dictionary(level) for level in basis.levels]
+            (rows, dimension), levels = blocks[0].shape, len(blocks)
+            whole = np.zeros((levels, rows, levels, dimension))
+            for h, block in enumerate(blocks):
+                whole[h, :, h] = block
+            return whole.reshape(levels * rows, levels * dimension)
         rows = [basis.vectors, self.outliers.mixture_vectors(self.patterns, basis)]
         relevant, irrelevant = self.patterns.relevant, self.patterns.irrelevant
         if self.relevant_mixtures:
@@ -201,6 +248,18 @@ class Prompts(Config):
         This is compiled, except for users' functions; `iclab.prompts.readable` draws the same bits in numpy.
         """
         check_counters(seeds, step, first, count)
+        if self.levels > 1:
+            if high := [seed for seed in seeds if seed >= LEVEL]:
+                raise InputError(f"seed = {high[0]}: must be below 2^28 for prompts of several levels")
+            which: dict[str, Any] = {"step": step, "first": first, "count": count, "dtype": dtype}
+            apart = ([seed + h * LEVEL for seed in seeds] for h in range(self.levels))
+            return join_levels([self.draw_level(level, stream, **which) for level in apart], self.rows)
+        return self.draw_level(seeds, stream, step=step, first=first, count=count, dtype=dtype)
+
+    def draw_level(
+        self, seeds: Sequence[int], stream: Stream, *, step: int, first: int, count: int, dtype: DTypeLike
+    ) -> PromptBatch:
+        """Draw one level, that of the seeds given, as prompts by themselves."""
         functions = not (isinstance(self.outliers.labels, str) and isinstance(self.outliers.placement, str))
         if functions or np.dtype(dtype) not in (np.float32, np.float64):
             return readable.draw(self, seeds, stream, step=step, first=first, count=count, dtype=dtype)

@@ -107,6 +107,8 @@ class Outliers(Config):
     """The probability that the query carries an outlier pattern too; its label, the right answer, stays the task's."""
     scale: Annotated[float, Field(ge=0)] = 2.0
     """κ_a in training, κ_a' in tests."""
+    together: Annotated[bool, Field(exclude_if=lambda together: not together)] = False
+    """With several levels: an example that is corrupted is corrupted at every level. By default levels draw apart."""
     labels: Annotated[
         Literal["random", "flip", "target"] | Code,
         BeforeValidator(_name(("random", "flip", "target"), "label rule")),

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import Annotated, Any
 
@@ -203,6 +203,13 @@ class Basis:
     vectors: NDArray[np.float64]
     """(D, d) the patterns."""
     seed: int
+    further: tuple[Basis, ...] = ()
+    """The bases of further levels, if prompts have several."""
+
+    @property
+    def levels(self) -> tuple[Basis, ...]:
+        """The bases of all levels, one for each."""
+        return (replace(self, further=()), *self.further)
 
     def outside(self, vector: NDArray[np.float64]) -> NDArray[np.float64]:
         """Return the part of ``vector`` (…, d) that is orthogonal to every pattern."""

@@ -14,7 +14,7 @@ from numpy.typing import DTypeLike, NDArray
 
 from iclab.prompts.compiling import compiled, inlined, rounded
 from iclab.prompts.counter_kernels import ball_vector, philox
-from iclab.prompts.counters import MORE
+from iclab.prompts.counters import LEVEL, MORE
 
 if TYPE_CHECKING:
     from iclab.prompts.distribution import Prompts
@@ -54,7 +54,11 @@ class Drawing(NamedTuple):
     """The same as ``threshold``, for the query."""
     noise_threshold: np.uint64
     """label_noise · 2^32."""
+    together: bool
+    """Whether the examples that are outliers are those of the first level."""
     placement: int
+    real: bool
+    """Whether labels are real numbers."""
     labels: int
     target: int
     varied: bool
@@ -92,7 +96,9 @@ def drawing(prompts: Prompts, dtype: DTypeLike) -> Drawing:
         exact=-1 if outliers.count is None else outliers.count,
         query_threshold=_threshold(outliers.query),
         noise_threshold=_threshold(prompts.label_noise),
+        together=outliers.together,
         placement=("random", "farthest", "closest").index(str(outliers.placement)),
+        real=prompts.label_values == "real",
         labels=("random", "flip", "target").index(str(outliers.labels)),
         target=outliers.target,
         varied=prompts.signal != (1.0, 1.0),
@@ -130,9 +136,9 @@ class Block(NamedTuple):
     signal: NDArray[Any]  # the coefficient of the relevant row
     kappa: NDArray[Any]  # of the irrelevant row
     strength: NDArray[Any]  # and of the outlier row, 0 without one
-    label: NDArray[Any]  # the label shown, ±label_norm; 0 for the query
+    label: NDArray[Any]  # the label shown, ±label_norm or a real number; 0 for the query
     truth: NDArray[Any]  # the label that the task gives
-    target: NDArray[Any]  # (LANES,) the query's true label as ±1
+    target: NDArray[Any]  # (LANES,) the query's true label as ±1, or a real number
     left: NDArray[np.int32]  # (LANES,) scratch: examples still to choose
 
 
@@ -157,6 +163,10 @@ def draw(drawing, p, seed, stream, step, first):  # type: ignore[no-untyped-def]
     query = drawing.length * LANES
     draw_words(p.position, p.lane, p.words, 0, np.uint32(0), key, counter)
     _draw_tasks(drawing, p, key, counter, first)
+    if drawing.together and seed >= LEVEL:
+        draw_words(p.position, p.lane, p.more, 0, np.uint32(0), (np.uint32(seed % LEVEL), key[1]), counter)
+        for e in range(query):
+            p.words[3, e] = p.more[3, e]
     _choose(p.words[3], drawing.threshold, drawing.exact, drawing.length, p.flag, p.left)
     if drawing.placement != ANYWHERE:
         _place(drawing, p)
@@ -169,9 +179,12 @@ def draw(drawing, p, seed, stream, step, first):  # type: ignore[no-untyped-def]
         draw_words(p.position, p.lane, p.more, 0, np.uint32(4), key, counter)
         _vary_signal(p.more[0], drawing.signal_low, drawing.signal_span, p.signal)
     noisy, corrupted = drawing.noise_threshold > np.uint64(0), drawing.query_threshold > np.uint64(0)
-    if noisy or corrupted:
+    if noisy or corrupted or drawing.real:
         further = (key[0], np.uint32(stream + MORE))
-        draw_words(p.position, p.lane, p.more, 0 if noisy else query, np.uint32(0), further, counter)
+        start = 0 if noisy or drawing.real else query
+        draw_words(p.position, p.lane, p.more, start, np.uint32(0), further, counter)
+    if drawing.real:
+        _give_numbers(drawing, p, p.words[0], p.more)
     if noisy:
         _turn_labels(drawing, p, p.more[0])
     if corrupted:
@@ -299,6 +312,34 @@ def _carry_others(drawing, p, w0, which, coins):  # type: ignore[no-untyped-def]
         p.relevant[e] = p.relevant[e] if own else row
         p.truth[e] = p.truth[e] if own else drawing.label_scale * real(truth)
         p.label[e] = p.label[e] if own else drawing.label_scale * real(shown)
+
+
+@inlined
+def _symmetric(real, word):  # type: ignore[no-untyped-def]
+    """Map a word onto (−1, 1), as `iclab.prompts.counters.symmetric` does."""
+    return real(np.int32(2) * np.int32(word >> np.uint32(8)) + np.int32(1 - 2**24)) * real(2.0**-24)
+
+
+@inlined
+def _give_numbers(drawing, p, w0, more):  # type: ignore[no-untyped-def]
+    """Make labels real numbers: two for the patterns of the task, one for every other example that draws its own."""
+    real, query = p.kappa.dtype.type, drawing.length * LANES
+    for e in range(query + LANES):
+        at = query + e % LANES
+        first, second = _symmetric(real, more[2, at]), _symmetric(real, more[3, at])
+        truth = second if w0[e] >> np.uint32(31) else first
+        if p.own[e] == 0:
+            truth = _symmetric(real, more[2, e])
+        shown = truth
+        if p.flag[e]:
+            shown = -truth if drawing.labels == FLIP else real(drawing.target)
+            if drawing.labels == RANDOM:
+                shown = _symmetric(real, more[1, e])
+        p.truth[e] = truth
+        p.label[e] = shown
+    for lane in range(LANES):
+        p.target[lane] = p.truth[query + lane]
+        p.label[query + lane] = real(0)
 
 
 @rounded

@@ -7,14 +7,14 @@ is what engines use; this one draws prompts with users' functions, and tests com
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import DTypeLike, NDArray
 
 from iclab.prompts.compact import PromptBatch, zero_labels
-from iclab.prompts.counters import Stream, ball, bernoulli, integers, symmetric, uniform, words
+from iclab.prompts.counters import LEVEL, Stream, ball, bernoulli, integers, symmetric, uniform, words
 from iclab.prompts.outliers import Examples, exactly
 
 if TYPE_CHECKING:
@@ -31,7 +31,7 @@ def draw(
     count: int = 1,
     dtype: DTypeLike = np.float32,
 ) -> PromptBatch:
-    """Draw prompts ``first`` … ``first + count − 1`` of a step, for each seed; the same as `Prompts.draw`."""
+    """Draw prompts ``first`` … ``first + count − 1`` of a step, for each seed; the same as `Prompts.draw_level`."""
     return _Draw(prompts, seeds, stream, step, first, count, dtype).batch()
 
 
@@ -64,8 +64,8 @@ class _Draw:
         irrelevant = integers(block[..., 1], prompts.irrelevant)
         outlier, outlier_row, shown = self.outliers(block, relevant, irrelevant, truth)
         query_strength, query_row = self.query_outlier()
-        labels = zero_labels(relevant.shape, prompts.label_width, dtype)
-        true_labels = zero_labels(outlier.shape, prompts.label_width, dtype)
+        labels = zero_labels(relevant.shape, prompts.label_dimension or 1, dtype)
+        true_labels = zero_labels(outlier.shape, prompts.label_dimension or 1, dtype)
         labels[..., :-1, 0] = prompts.label_norm * self.add_label_noise(outlier, shown)
         true_labels[..., 0] = prompts.label_norm * truth[..., :-1]
         rows = (
@@ -118,6 +118,12 @@ class _Draw:
             relevant[..., :-1] = np.where(other, self.other_patterns(more[..., 1], task), relevant[..., :-1])
             coin = np.where(more[..., 2] >> np.uint32(31), -1.0, 1.0)
             truth[..., :-1] = np.where(other, coin, truth[..., :-1])
+        if self.prompts.label_values == "real":
+            further = self.words(self.length + 1, more=True)
+            first, second = symmetric(further[..., -1:, 2]), symmetric(further[..., -1:, 3])  # (S, B, 1)
+            truth = np.where(negative, second, first)
+            if self.prompts.has_others:
+                truth[..., :-1] = np.where(other, symmetric(further[..., :-1, 2]), truth[..., :-1])
         return relevant, truth
 
     def other_patterns(self, word: NDArray[np.uint32], task: NDArray[np.int32]) -> NDArray[np.int64]:
@@ -139,22 +145,25 @@ class _Draw:
         if not outliers.present:
             return np.zeros(labels.shape, dtype=np.bool_), np.zeros(labels.shape, dtype=np.int64), labels
 
-        def uniform_for_rule(word: int) -> NDArray[np.float64]:  # from a block of its own, for users' rules
-            return uniform(self.words(self.length, slot=1)[..., word])
-
-        choice = block[..., :-1, 0]
-        outlier = outliers.choose(block[..., :-1, 3], lambda: uniform_for_rule(0))
+        choice, chosen_by = block[..., :-1, 0], self
+        if outliers.together:
+            chosen_by = replace(self, seeds=[seed % LEVEL for seed in self.seeds])
+        which = chosen_by.words(self.length)[..., 3] if outliers.together else block[..., :-1, 3]
+        outlier = outliers.choose(which, lambda: uniform(chosen_by.words(self.length, slot=1)[..., 0]))
         first_row, rows = outliers.rows(self.prompts.patterns)
         outlier_pattern = integers(choice, rows, bits=30)
+        users_rule = not isinstance(outliers.labels, str)
         examples = Examples(
             relevant=relevant[..., :-1],
             irrelevant=irrelevant[..., :-1],
             outlier=outlier,
             outlier_pattern=outlier_pattern,
             labels=labels,
-            uniform=uniform_for_rule(1) if not isinstance(outliers.labels, str) else np.empty(0),
+            uniform=uniform(self.words(self.length, slot=1)[..., 1]) if users_rule else np.empty(0),
         )
         coin = np.where(choice >> np.uint32(30) & np.uint32(1), -1.0, 1.0)
+        if self.prompts.label_values == "real":
+            coin = symmetric(self.words(self.length, more=True)[..., 1])
         shown = outliers.show(examples, coin)
         return outlier, np.where(outlier, first_row + outlier_pattern, 0), shown
 

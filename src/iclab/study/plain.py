@@ -12,7 +12,7 @@ from iclab.study.charts.panel import Axis, Panel
 from iclab.study.claims import number
 from iclab.study.rows import proportion
 
-KEYS = ("layer", "kind", "place", "matrix", "sign", "step", "prompt", "first", "second")
+KEYS = ("layer", "kind", "place", "matrix", "level", "weight", "sign", "step", "prompt", "first", "second")
 """Columns of probes that name what was measured."""
 ASIDE = ("seed", "diverged", "prompts", "right", "wrong", "ties", "nans", "examples", "neuron")
 """Columns of probes that are no result by themselves."""

@@ -238,6 +238,7 @@ def _prompt_departures(prompts: Prompts, test: Prompts) -> list[str]:
             p.relevant_count is not None and p.has_others for p in both
         ),
         "test patterns that are not those of the training": test.patterns != prompts.patterns,
+        "labels that are real numbers": any(p.label_values == "real" for p in both),
     }
     return [words for words, here in found.items() if here]
 

@@ -22,6 +22,20 @@ def tally(sums, margin):  # type: ignore[no-untyped-def]
 
 
 @compiled
+def add_squares(sums, output, target):  # type: ignore[no-untyped-def]
+    """Add one prompt's F and z to the sums of the probe ``squares``."""
+    square = (output - target) ** 2
+    sums[0, 0] += 1.0
+    sums[1, 0] += np.isnan(square)
+    sums[2, 0] += square
+    sums[3, 0] += square * square
+    sums[4, 0] += output * target
+    sums[5, 0] += output * output
+    sums[6, 0] += target * target
+    sums[7, 0] += np.abs(output) < 1.0
+
+
+@compiled
 def add_attention(p, score, at, length, lane, sums):  # type: ignore[no-untyped-def]
     """Add one prompt's attention to examples that share the query's pattern, and to the others.
 

@@ -7,9 +7,9 @@ from numpy.typing import NDArray
 
 from iclab.engines.fused.frame import Frame, leaves_span
 from iclab.engines.fused.one_layer import step_kernels, worst_kernels
-from iclab.engines.fused.one_layer.gate_kernels import make_gate
+from iclab.engines.fused.one_layer.gate_kernels import Gate, make_gate
 from iclab.engines.fused.one_layer.learning import gate_form, gate_scale
-from iclab.engines.fused.one_layer.step_kernels import ATTENTION, ERROR, GATES, make_scratch
+from iclab.engines.fused.one_layer.step_kernels import ATTENTION, ERROR, GATES, SQUARES_OF, make_scratch
 from iclab.engines.fused.one_layer.worst_kernels import make_choices
 from iclab.engines.fused.summing import Add, Measuring
 from iclab.engines.trained import Trained
@@ -17,19 +17,17 @@ from iclab.models.gates import initial_gate
 from iclab.prompts import Prompts, Stream
 from iclab.prompts.prompt_kernels import drawing, make_block
 
-CODES = {"error": ERROR, "attention": ATTENTION, "gates": GATES}
+CODES = {"error": ERROR, "attention": ATTENTION, "gates": GATES, "squares": SQUARES_OF}
 """What `step_kernels` adds up; the other probes are those of `worst_kernels`."""
 
 
 def measuring(trained: Trained, probe: str, prompts: Prompts, at: int, draw: int) -> Measuring:
     """Prepare a probe on test prompts; attention has a shape of (layers,), gates of (layers, places)."""
-    form, dtype, length = gate_form(trained.training), np.dtype(trained.training.dtype), prompts.context_length
+    dtype, length = np.dtype(trained.training.dtype), prompts.context_length
     numbers = drawing(prompts, dtype)
 
     def seed(row: int) -> Add:
-        tables = _tables(trained, row, at, prompts)
-        number = float(trained.snapshots[at][form.scalar][row, 0]) if form.scalar else form.start
-        gate = make_gate(form, dtype, number)
+        tables, gate = tables_of(trained, row, at, prompts), gate_of(trained, row, at)
 
         def add(first: int, count: int, total: NDArray[np.float64]) -> None:
             space = (make_block(numbers), make_scratch(length, len(tables[0]), dtype))
@@ -45,7 +43,16 @@ def measuring(trained: Trained, probe: str, prompts: Prompts, at: int, draw: int
     return Measuring({"attention": (1,), "gates": (1, length)}.get(probe, ()), seed)
 
 
-def _tables(trained: Trained, row: int, at: int, prompts: Prompts) -> tuple[NDArray[np.floating], NDArray[np.floating]]:
+def gate_of(trained: Trained, row: int, at: int) -> Gate:
+    """Return the gate of a seed, with its trained number."""
+    form = gate_form(trained.training)
+    number = float(trained.snapshots[at][form.scalar][row, 0]) if form.scalar else form.start
+    return make_gate(form, trained.training.dtype, number)
+
+
+def tables_of(
+    trained: Trained, row: int, at: int, prompts: Prompts
+) -> tuple[NDArray[np.floating], NDArray[np.floating]]:
     """Return p_jᵀ W_Bᵀ W_C p_q, (D', D' + 1), and wᵀ p_j, (D' + 1,), over the test dictionary."""
     training, snapshot, dtype = trained.training, trained.snapshots[at], np.dtype(trained.training.dtype)
     basis, seed = trained.bases()[row], trained.seeds[row]

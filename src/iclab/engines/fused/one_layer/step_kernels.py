@@ -14,13 +14,13 @@ from numpy.typing import NDArray
 from iclab.engines.fused.matrix_kernels import multiply, padded, turn, zeros
 from iclab.engines.fused.one_layer.gate_kernels import PRODUCT, UNGATED, open_gate
 from iclab.engines.fused.rules import HINGE, LOGISTIC, SQUARED, squares_of
-from iclab.engines.fused.sum_kernels import add_attention, add_gate, tally
+from iclab.engines.fused.sum_kernels import add_attention, add_gate, add_squares, tally
 from iclab.prompts.compiling import compiled, inlined
 from iclab.prompts.exponential import exponential
 from iclab.prompts.prompt_kernels import LANES, draw
 
 # What `measure` adds up.
-ERROR, ATTENTION, GATES = 0, 1, 2
+ERROR, ATTENTION, GATES, SQUARES_OF = 0, 1, 2, 3
 
 
 class Scratch(NamedTuple):
@@ -95,14 +95,14 @@ def forward(gate, p, s, length, products, logits):  # type: ignore[no-untyped-de
 
 
 @inlined
-def backward(gate, p, s, length, lane, push, pairs, along, turned, row):  # type: ignore[no-untyped-def]
-    """Add one prompt's push·z·∂F to the sums: ``pairs[q, j]`` = Σ z G y c_j c_q, ``along[j]`` = Σ z ∂F/∂logit c_j.
+def backward(gate, p, s, length, lane, z, pairs, along, turned, row):  # type: ignore[no-untyped-def]
+    """Add one prompt's z·∂F to the sums: ``pairs[q, j]`` = Σ z G y c_j c_q, ``along[j]`` = Σ z ∂F/∂logit c_j.
 
     ``turned`` is Σ z ∂F/∂a, a the gate's trained number. Mamba's two slopes are opposite, so that none are stored.
-    ``push`` is −∂loss/∂(z·F), which is 1 for the hinge and the linear loss.
+    ``z`` is −∂loss/∂F: the query's label for the hinge and the linear loss.
     """
     rows = pairs.shape[0]
-    real, z = s.score.dtype.type, push * p.target[lane]
+    real = s.score.dtype.type
     query = length * LANES + lane
     q, other, far = p.relevant[query], p.irrelevant[query], p.kappa[query]
     row[:] = real(0)
@@ -282,20 +282,20 @@ def train(drawing, gate, w, t, p, s, frame, diagonal, seed, stream, first, last,
             draw(drawing, p, seed, stream, step, start)
             forward(gate, p, s, drawing.length, t.products, t.logits)
             for lane in range(min(LANES, batch - start)):
-                margin, push = real(1) - p.target[lane] * s.output[lane], real(1)
+                margin, pull = real(1) - p.target[lane] * s.output[lane], p.target[lane]
                 if rules.loss == HINGE and margin <= real(0):  # not for NaN, which must reach the loss
                     continue
                 if rules.loss == SQUARED:
-                    loss += real(0.5) * margin * margin
-                    push = margin
+                    pull = p.target[lane] - s.output[lane]  # labels may be real numbers
+                    loss += real(0.5) * pull * pull
                 elif rules.loss == LOGISTIC:
                     power = np.exp(-np.abs(margin - real(1)))  # of −|z·F|, so that it cannot overflow
                     loss += max(real(0), margin - real(1)) + np.log1p(power)
-                    push = (real(1) if margin > real(1) else power) / (real(1) + power)
+                    pull *= (real(1) if margin > real(1) else power) / (real(1) + power)
                 else:
                     loss += margin
                 active += 1
-                backward(gate, p, s, drawing.length, lane, push, t.pairs, t.along, w.number_step, t.row)
+                backward(gate, p, s, drawing.length, lane, pull, t.pairs, t.along, w.number_step, t.row)
         losses[step] = loss / real(batch)
         if not np.isfinite(losses[step]):
             return step
@@ -336,6 +336,8 @@ def measure(drawing, gate, probe, p, s, products, logits, seed, stream, step, fi
         for lane in range(min(LANES, first + count - start)):
             if probe == ERROR:
                 tally(sums, np.float64(p.target[lane]) * np.float64(s.output[lane]))
+            elif probe == SQUARES_OF:
+                add_squares(sums, np.float64(s.output[lane]), np.float64(p.target[lane]))
             elif probe == ATTENTION:
                 add_attention(p, s.score, lane, length, lane, sums)
             else:
