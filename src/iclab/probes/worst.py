@@ -146,7 +146,8 @@ def _levels(chunk: Chunk) -> list[Chunk]:
     if weights["key"].dim() == 3:
         return [chunk]
     levels, found = weights["key"].shape[1], []
-    one = Model(name="mamba", options={name: chunk.model.options[name] for name in MODELS["mamba"].options()})
+    one = Model(name="mamba")
+    one = one.replace(options={name: chunk.model.options[name] for name in one.options})
     inputs = chunk.tokens[..., :-levels].unflatten(-1, (levels, -1))  # (S, B, l + 1, H, d)
     for h in range(levels):
         own = replace(
