@@ -158,7 +158,8 @@ def _levels(chunk: Chunk) -> list[Chunk]:
             outlier=batch.outlier if batch.outlier.ndim == 3 else batch.outlier[..., h],
         )
         tokens = torch.cat([inputs[..., h, :], chunk.tokens[..., h - levels, None]], -1)
-        found.append(chunk._replace(batch=own, tokens=tokens, model=one, weights={n: w[:, h] for n, w in weights.items()}))
+        weights_of = {name: weight[:, h] for name, weight in weights.items()}
+        found.append(chunk._replace(batch=own, tokens=tokens, model=one, weights=weights_of))
     return found
 
 
