@@ -65,7 +65,15 @@ class ReadingsSettings(Settings):
         dict[str, dict[str, str]],
         Chosen("the reading of each part under which most of its paper's claims hold at once: the best finalist"),
     ] = {
-        "M, three layers": {"counting": "exact", "labels": "target"},
+        "M, three layers": {
+            "stream": "label",
+            "norm": "scores",
+            "residual": "no",
+            "‖v*‖": "1",
+            "batches": "stratified",
+            "counting": "exact",
+            "labels": "target",
+        },
         "M, one layer": {"step sizes": "× 0.1", "batches": "stratified", "counting": "exact"},
         "T": {},
         "S": {},
