@@ -43,7 +43,7 @@ class Classes(Experiment[ClassesSettings]):
         found: list[Condition] = []
         for sees, h, by in settings.kinds():
             training = settings.training(sees, h, by)
-            count = min(settings.test_prompts, 1_000) if sees == TOKEN else settings.test_prompts
+            count = min(settings.test_prompts, settings.whole_prompts) if sees == TOKEN else settings.test_prompts
             probes = {BINARY: ("error", "worst"), BLOCK: ("error", "worst", "levels"), TOKEN: ("error",)}[sees]
             for probe in probes:
                 for fraction in settings.outlier_fractions:

@@ -50,6 +50,9 @@ class ClassesSettings(MambaPaper):
         int, Field(ge=1), Chosen("T of the model whose heads see whole tokens, which PyTorch trains", grid=True)
     ] = 1000
     test_prompts: Annotated[int, Field(ge=1), Chosen("per seed and condition", grid=True)] = 10_000
+    whole_prompts: Annotated[
+        int, Field(ge=1), Chosen("at most so many of them for that model, which PyTorch answers", grid=True)
+    ] = 1_000
 
     def quick(self) -> Self:
         """Return the quick edition: one group of seeds, fewer fractions, whole tokens with two levels only."""
