@@ -32,13 +32,13 @@ class AlignmentSettings(TheoremPaper):
         "irrelevant": "relevant_values",
         "neurons": "relevant_values",
     }
-    relevant_values: Annotated[Counts, Chosen("M1, with M2 = M1 and m = M1² log M1: a factor of 6", grid=True)] = (
+    relevant_values: Annotated[Counts, Chosen("M1, with M2 = M1 and m = M1² log M1: a factor of 5", grid=True)] = (
         4,
         6,
         8,
         12,
         16,
-        24,
+        20,
     )
     scale_values: Annotated[
         Values,
@@ -52,7 +52,7 @@ class AlignmentSettings(TheoremPaper):
     test_prompts: Annotated[int, Field(ge=1), Chosen("per seed and condition", grid=True)] = 2_000
 
     def quick(self) -> Self:
-        """Return the quick edition: no M1 = 24, fewer prompts; η stays."""
+        """Return the quick edition: no M1 = 20, fewer prompts; η stays."""
         fewer = tuple(n for n in self.relevant_values if n <= 16) or self.relevant_values
         quick = super().quick().replace(step_size=self.step_size, relevant_values=fewer, test_prompts=500)
         return quick.replace(context_length=self.context_length)

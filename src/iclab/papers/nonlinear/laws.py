@@ -67,7 +67,7 @@ class TheoremPaper(NonlinearPaper):
     evidence = ""
     relevant: Annotated[int, Chosen("M1, from which a sweep can go both ways")] = 8
     irrelevant: Annotated[int, Chosen("M2 = M1: T §3.2 has M2 ≤ O(M1)")] = 8
-    context_length: Annotated[int, Chosen("l: C.5 needs max(M1, M2) log M1, which is 17 here and 76 at M1 = 24")] = 80
+    context_length: Annotated[int, Chosen("l: C.5 needs max(M1, M2) log M1, which is 17 here and 60 at M1 = 20")] = 80
     attention_size: Annotated[int, Chosen("m_a = m_b > d_X + d_Y, T §2.1")] = 61
     step_size: Annotated[float, Chosen("η: T of several hundred steps, so that a law can be read from them")] = 0.5
     batch_size: Annotated[
