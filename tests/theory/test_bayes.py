@@ -2,30 +2,32 @@
 
 from itertools import product
 
+import numpy as np
 import pytest
 
-from iclab.theory.bayes import bayes_error, bayes_length
+from iclab.theory.bayes import bayes_error, bayes_length, votes_of
 from iclab.theory.contexts import guessed
+
+
+def likelihood(context, b, z, relevant, fraction):
+    chance = 1.0
+    for pattern, label in context:
+        if pattern == 0:
+            chance *= fraction / 2 * (label == z)
+        elif pattern == b:
+            chance *= fraction / 2 * (label == -z)
+        else:
+            chance *= (1 - fraction) / (2 * (relevant - 2))
+    return chance
 
 
 def brute_force(relevant, fraction, length):
     """Return Σ over all contexts of the smaller joint probability of z = +1 and −1; pattern 0 is the query's."""
-    tokens = list(product(range(relevant), (1, -1)))
-
-    def likelihood(context, b, z):
-        chance = 1.0
-        for pattern, label in context:
-            if pattern == 0:
-                chance *= fraction / 2 * (label == z)
-            elif pattern == b:
-                chance *= fraction / 2 * (label == -z)
-            else:
-                chance *= (1 - fraction) / (2 * (relevant - 2))
-        return chance
-
+    tokens, partners = list(product(range(relevant), (1, -1))), range(1, relevant)
     error = 0.0
     for context in product(tokens, repeat=length):
-        joint = [sum(likelihood(context, b, z) for b in range(1, relevant)) / (relevant - 1) / 2 for z in (1, -1)]
+        chances = [sum(likelihood(context, b, z, relevant, fraction) for b in partners) for z in (1, -1)]
+        joint = [chance / (relevant - 1) / 2 for chance in chances]
         error += min(joint)
     return error
 
@@ -36,6 +38,16 @@ def test_error_is_that_of_brute_force(relevant, fraction, length):
     share = (1 - fraction / 2) ** length
     found = bayes_error(relevant, fraction, length)
     assert found == pytest.approx(brute_force(relevant, fraction, length), abs=4 * 0.5 / 20_000**0.5 * share)
+
+
+@pytest.mark.parametrize(("fraction", "label"), [(0.45, -1), (0.55, 1)])
+def test_two_examples_of_one_pattern_against_one_each_of_two(fraction, label):
+    """M1 = 4: r² against 2r, where r = 2α/(1 − α) is 1.6 or 2.4. Likelihoods by hand decide the same."""
+    context = [(1, -1), (1, -1), (2, 1), (3, 1)]  # pattern 1 says z = +1, patterns 2 and 3 say −1
+    ratio = [sum(likelihood(context, b, z, 4, fraction) for b in (1, 2, 3)) for z in (1, -1)]
+    assert np.sign(ratio[0] - ratio[1]) == label
+    votes = votes_of(np.array([[2, 1, 1]]), np.array([[0, 1, 1]]), 4, fraction)
+    assert np.sign(votes[0]) == label
 
 
 @pytest.mark.parametrize("fraction", [0.4, 0.6, 0.8])

@@ -15,10 +15,12 @@ from __future__ import annotations
 from functools import cache
 
 import numpy as np
+from numpy.typing import NDArray
 
 from iclab.config import InputError
 from iclab.theory.contexts import lacking
 
+Counts = NDArray[np.int64]
 DRAWN = 20_000
 """Contexts without the query's pattern that are drawn for one error rate."""
 
@@ -45,11 +47,23 @@ def bayes_error(relevant: int, fraction: float, length: int) -> float:
     counts = generator.multinomial(length, [partner, *[rest] * (others - 1)], size=DRAWN)  # the first is b
     plus = generator.binomial(counts, 0.5)  # how many show +1
     plus[:, 0] = 0  # z = +1, so all examples of b show −1
-    agreed = np.where(plus == 0, 1.0, np.where(plus == counts, -1.0, 0.0)) * (counts > 0)  # what pattern c says of z
-    weights = (fraction * (relevant - 2) / (1 - fraction)) ** (counts - counts.max(1, keepdims=True)).astype(float)
-    votes = (agreed * weights).sum(1)
+    votes = votes_of(counts, plus, relevant, fraction)
     wrong = np.where(np.isclose(votes, 0.0), 0.5, votes < 0).mean()
     return lacking(fraction, length) * float(wrong)
+
+
+def votes_of(counts: Counts, plus: Counts, relevant: int, fraction: float) -> NDArray[np.float64]:
+    """Return Σ_c ±r^n_c of contexts without the query's pattern: above 0 if z = +1 is the likelier label.
+
+    Args:
+        counts: (contexts, M1 − 1) how many examples have each of the other patterns.
+        plus: (contexts, M1 − 1) how many of these show +1.
+        relevant: M1.
+        fraction: α, below 1.
+    """
+    agreed = np.where(plus == 0, 1.0, np.where(plus == counts, -1.0, 0.0)) * (counts > 0)  # what pattern c says of z
+    weights = (fraction * (relevant - 2) / (1 - fraction)) ** (counts - counts.max(1, keepdims=True)).astype(float)
+    return np.asarray((agreed * weights).sum(1))
 
 
 def bayes_length(relevant: int, fraction: float, error: float) -> float:
