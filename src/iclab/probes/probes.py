@@ -95,8 +95,6 @@ SIGNS = ("error", "levels", "worst", "worst-placement", "vote", "attended", "exa
 
 PROBES: dict[str, Probe] = {
     "error": Probe(1, "answers", error_rows, _ERROR, error_sums),
-    "counted": Probe(1, "answers", counted_rows, _COUNTED, counted_sums),
-    "shrunk": Probe(1, "answers", shrunk_rows, ("prompts", "factor", "hinge", "margin"), shrunk_sums),
     "worst": Probe(1, "insides", error_rows, _ERROR, worst_sums, None, worst_obstacle),
     "worst-placement": Probe(1, "insides", error_rows, _ERROR, worst_placement_sums, None, worst_obstacle),
     "attention": Probe(1, "answers", attention_rows, _ATTENTION, attention_sums),
@@ -108,6 +106,8 @@ PROBES: dict[str, Probe] = {
         1, "insides", alignment_rows, ("matrix", "length", "along"), alignment_sums, "keys", alignment_obstacle
     ),
     "parts": Probe(1, "insides", part_rows, PARTS, part_sums, "neurons", parts_obstacle),
+    "counted": Probe(1, "answers", counted_rows, _COUNTED, counted_sums),
+    "shrunk": Probe(1, "answers", shrunk_rows, ("prompts", "factor", "hinge", "margin"), shrunk_sums),
     "norms": Probe(1, "weights", norm_rows, ("matrix", "kind", "length"), None, "keys"),
     "neurons": Probe(1, "weights", neuron_rows, _NEURON, None, "neurons"),
     "lucky": Probe(1, "weights", lucky_rows, ("lucky", "neurons", "large"), None, "neurons"),

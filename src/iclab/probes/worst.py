@@ -147,7 +147,7 @@ def _levels(chunk: Chunk) -> list[Chunk]:
         return [chunk]
     levels, found = weights["key"].shape[1], []
     one = Model(name="mamba")
-    one = one.replace(options={name: chunk.model.options[name] for name in one.options})
+    one = one.replace(options={name: chunk.model.options[name] for name in one.options if name in chunk.model.options})
     inputs = chunk.tokens[..., :-levels].unflatten(-1, (levels, -1))  # (S, B, l + 1, H, d)
     for h in range(levels):
         own = replace(

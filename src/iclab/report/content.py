@@ -233,11 +233,25 @@ def collect(
     def hashes(edition: Edition) -> list[str]:
         return remembered.ask(edition, "cells", lambda: [cell.hash for cell in edition.cells])
 
+    def outcome_of(experiment: Experiment[Any]) -> Outcome | None:
+        return (given or {}).get(experiment.id) or best(experiment, store, hashes)
+
+    built_in = {experiment.id: outcome_of(experiment) for experiment in catalog.experiments().values()}
+    asked = [o for id_, o in built_in.items() if o and (o.complete or id_ in (given or {}))]
+    measured = {hash_ for outcome in asked for hash_ in hashes(outcome.edition)}
+
+    def borrowed(outcome: Outcome) -> bool:
+        """Whether all that an unfinished experiment has is what others have measured for themselves."""
+        here = filter(store.has_measurement, hashes(outcome.edition))
+        return not outcome.complete and measured.issuperset(here)
+
     cells: dict[str, MeasurementCell] = {}
     for experiment in (*catalog.experiments().values(), *mine.values()):
         progress(experiment.id)
         try:
-            outcome = (given or {}).get(experiment.id) or best(experiment, store, hashes)
+            outcome = outcome_of(experiment) if experiment.own else built_in[experiment.id]
+            if outcome and experiment.id not in (given or {}) and borrowed(outcome):
+                outcome = None
             section = _section(experiment, store, outcome, records, remembered)
             _ = experiment.own and outcome and (outcome.table, section.steps)
         except InputError as error:

@@ -46,7 +46,13 @@ class SelectorTheorems(SelectorPaper):
         Different,
         Chosen("τ M1: below 1, where (6) has its pole, and beyond", grid=True),
     ] = (0.0, 0.3, 0.6, 0.9, 2.0, 4.0)
-    fractions: Annotated[Values, Chosen("α", grid=True)] = (0.3, 0.4, 0.5, 0.65, 0.8, 1.0)
+    fractions: Annotated[
+        Values,
+        Chosen(
+            "shares α of examples that matter to the task",
+            grid=True,
+        ),
+    ] = (0.3, 0.4, 0.5, 0.65, 0.8, 1.0)
     totals: Annotated[Counts, Chosen("M = M1 + M2 at M1 = 4: a factor of 8", grid=True)] = (16, 24, 40, 64, 128)
     widths: Annotated[Counts, Chosen("m: a factor of 8", grid=True)] = (200, 350, 600, 1000, 1600)
 
