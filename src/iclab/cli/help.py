@@ -6,7 +6,7 @@ examples, look inside, and compare the measurements with the papers and their th
 
 EXAMPLES = """\
 examples:
-  iclab reproduce --quick             run everything in about four minutes, with verdicts and a report
+  iclab reproduce --quick             run everything in about six minutes, with verdicts and a report
   iclab experiments                   list the experiments
   iclab experiments M-tab1            show what the paper claims, and the settings iclab had to choose
   iclab run M-fig2                    run one figure, 16 seeds
@@ -51,8 +51,8 @@ examples:
 
 REPRODUCE = """\
 examples:
-  iclab reproduce --quick           8 seeds, fewer points: about four minutes
-  iclab reproduce                   the full edition, 16 seeds: half an hour on two cores;
+  iclab reproduce --quick           8 seeds, fewer points: about six minutes
+  iclab reproduce                   the full edition, 16 seeds: about an hour on two cores;
                                     after Ctrl-C, run it again to continue"""
 
 REPORT = """\
