@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from math import fsum
+
 from iclab.papers.mamba.times_chart import claimed_line, log_axis, mean, measured
 from iclab.papers.nonlinear.alignment import AlignmentSettings, entries, graph_of, of
 from iclab.papers.nonlinear.laws import GRAPHS
@@ -34,7 +36,10 @@ def _part_panel(
     rows: list[Row], settings: AlignmentSettings, title: str, what: str, number: Number, power: float = 0.0
 ) -> Panel:
     found = {graph: by_relevant(rows, settings, graph, number) for graph in GRAPHS}
-    heights = [v for by_x in found.values() for by_seed in by_x.values() for v in by_seed.values() if v]
+    each = {g: [v for by_seed in by_x.values() for v in by_seed.values() if v] for g, by_x in found.items()}
+    reach = (max(settings.relevant_values) / min(settings.relevant_values)) ** (power / 2)  # of a claimed line
+    ends = [fsum(values) / len(values) * by for values in each.values() if values for by in (reach, 1 / reach)]
+    heights = [*ends, *(v for values in each.values() for v in values)]
     x, y = log_axis("patterns M1", settings.relevant_values), log_axis(what, heights, decades=True)
     panel = Panel(title, x=x, y=y, height=190)
     for graph, by_x in found.items():
