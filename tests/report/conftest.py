@@ -7,9 +7,18 @@ from filelock import FileLock
 
 from iclab.catalog import find
 from iclab.lab import Store, run
-from iclab.report import write
+from iclab.report import content, write
+from iclab.report.remembered import Remembered
 from iclab.study.edition import Edition
 from iclab.study.records import records_of
+
+_REMEMBERED = Remembered()
+
+
+@pytest.fixture(autouse=True)
+def remembered(monkeypatch):
+    """What editions contain is found out once per process, not once per report."""
+    monkeypatch.setattr(content, "Remembered", lambda folder: _REMEMBERED)
 
 
 @pytest.fixture(scope="session")

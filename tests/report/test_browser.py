@@ -186,6 +186,7 @@ def test_filters_keep_the_right_claims(page):
     assert {text.partition(".")[0] for text in shown.locator("th").all_inner_texts()} == {
         "inside",
         "phase-diagram",
+        "readings",
         "sensitivity",
     }
     page.select_option("[data-filter=letter]", "")

@@ -233,25 +233,15 @@ def collect(
     def hashes(edition: Edition) -> list[str]:
         return remembered.ask(edition, "cells", lambda: [cell.hash for cell in edition.cells])
 
-    def outcome_of(experiment: Experiment[Any]) -> Outcome | None:
-        return (given or {}).get(experiment.id) or best(experiment, store, hashes)
-
-    built_in = {experiment.id: outcome_of(experiment) for experiment in catalog.experiments().values()}
-    asked = [o for id_, o in built_in.items() if o and (o.complete or id_ in (given or {}))]
-    measured = {hash_ for outcome in asked for hash_ in hashes(outcome.edition)}
-
-    def borrowed(outcome: Outcome) -> bool:
-        """Whether all that an unfinished experiment has is what others have measured for themselves."""
-        here = filter(store.has_measurement, hashes(outcome.edition))
-        return not outcome.complete and measured.issuperset(here)
-
+    built_in = _built_in(store, given or {}, hashes, progress)
     cells: dict[str, MeasurementCell] = {}
     for experiment in (*catalog.experiments().values(), *mine.values()):
         progress(experiment.id)
         try:
-            outcome = outcome_of(experiment) if experiment.own else built_in[experiment.id]
-            if outcome and experiment.id not in (given or {}) and borrowed(outcome):
-                outcome = None
+            if experiment.own:
+                outcome = (given or {}).get(experiment.id) or best(experiment, store, hashes)
+            else:
+                outcome = built_in.get(experiment.id)
             section = _section(experiment, store, outcome, records, remembered)
             _ = experiment.own and outcome and (outcome.table, section.steps)
         except InputError as error:
@@ -275,6 +265,28 @@ def collect(
         max((about["finished"] for about in abouts), default=""),
         tuple(problems),
     )
+
+
+def _built_in(
+    store: Store,
+    given: Mapping[str, Outcome],
+    hashes: Callable[[Edition], list[str]],
+    progress: Callable[[str], None],
+) -> dict[str, Outcome]:
+    """Return the outcomes of built-in experiments that have been run, by id.
+
+    Experiments share measurements. One that is not finished, and has only what others measured for themselves, has not
+    been run.
+    """
+    found: dict[str, Outcome] = {}
+    for id_, experiment in catalog.experiments().items():
+        progress(id_)
+        if outcome := given.get(id_) or best(experiment, store, hashes):
+            found[id_] = outcome
+    here = {id_: set(filter(store.has_measurement, hashes(outcome.edition))) for id_, outcome in found.items()}
+    asked = {id_ for id_, outcome in found.items() if outcome.complete or id_ in given}
+    measured = set[str]().union(*(here[id_] for id_ in asked))
+    return {id_: outcome for id_, outcome in found.items() if id_ in asked or not here[id_] <= measured}
 
 
 def _section(
