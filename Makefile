@@ -1,5 +1,5 @@
 # make reproduce   make the environment, then run the quick edition of every experiment
-# make test        style, types and all tests (about 5 minutes on two cores, 6 the first time, which compiles)
+# make test        style, types and all tests (about 6 minutes on two cores, 8 the first time, which compiles)
 # make test-fast   the tests of the daily loop (about a minute on two cores, more the first time, which compiles)
 # make lint        style and types alone
 # make .venv       the environment alone
