@@ -24,9 +24,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from iclab.models.answer import Answer
-from iclab.models.gates import initial_gate
 from iclab.models.recurrent import Form, Recurrent, later
-from iclab.prompts.patterns import Basis
 
 
 class DeltaNet(Recurrent):
@@ -58,13 +56,9 @@ class DeltaNet(Recurrent):
         self.forget = nn.Parameter(torch.zeros(width)) if forgets else None  # w_α
         self.rate = nn.Parameter(torch.zeros(1)) if forgets else None  # a
 
-    def initialise(self, basis: Basis, seed: int) -> None:
-        """Draw both gates as Mamba's w: N(0, I/(d + 1))."""
-        with torch.no_grad():
-            for number, gate in enumerate((self.gate, self.forget)):
-                if gate is not None:
-                    w = initial_gate(basis.directions.shape, seed, number, self.gate_scale).whole(basis)
-                    gate.copy_(torch.from_numpy(w))
+    def gate_vectors(self) -> tuple[nn.Parameter | None, ...]:
+        """Return both gates."""
+        return self.gate, self.forget
 
     def forward(self, tokens: Tensor) -> Answer:
         """Answer prompts (batch, l + 1, d + 1); the gate that is shown is β_i Π_{j > i} α_j."""

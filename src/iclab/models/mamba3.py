@@ -21,9 +21,7 @@ from torch import Tensor, nn
 
 from iclab.models.answer import Answer
 from iclab.models.attention import linear_scores
-from iclab.models.gates import initial_gate
 from iclab.models.recurrent import Form, Recurrent, later
-from iclab.prompts.patterns import Basis
 
 
 class Mamba3(Recurrent):
@@ -47,12 +45,9 @@ class Mamba3(Recurrent):
         self.blend = nn.Parameter(torch.zeros(width))  # u
         self.rate = nn.Parameter(torch.zeros(1))  # a
 
-    def initialise(self, basis: Basis, seed: int) -> None:
-        """Draw both gates as Mamba's w: N(0, I/(d + 1))."""
-        with torch.no_grad():
-            for number, gate in enumerate((self.gate, self.blend)):
-                w = initial_gate(basis.directions.shape, seed, number, self.gate_scale).whole(basis)
-                gate.copy_(torch.from_numpy(w))  # type: ignore[union-attr]
+    def gate_vectors(self) -> tuple[nn.Parameter | None, ...]:
+        """Return both gates."""
+        return self.gate, self.blend
 
     def forward(self, tokens: Tensor) -> Answer:
         """Answer prompts (batch, l + 1, d + 1)."""

@@ -21,9 +21,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from iclab.models.answer import Answer
-from iclab.models.gates import initial_gate
 from iclab.models.recurrent import Form, Recurrent, later
-from iclab.prompts.patterns import Basis
 
 
 class MLSTM(Recurrent):
@@ -47,12 +45,9 @@ class MLSTM(Recurrent):
         super().__init__(width, state_size, init_scale, gate_scale, form)
         self.forget = nn.Parameter(torch.zeros(width))  # w_f
 
-    def initialise(self, basis: Basis, seed: int) -> None:
-        """Draw both gates as Mamba's w: N(0, I/(d + 1))."""
-        with torch.no_grad():
-            for number, gate in enumerate((self.gate, self.forget)):
-                w = initial_gate(basis.directions.shape, seed, number, self.gate_scale).whole(basis)
-                gate.copy_(torch.from_numpy(w))  # type: ignore[union-attr]
+    def gate_vectors(self) -> tuple[nn.Parameter | None, ...]:
+        """Return both gates."""
+        return self.gate, self.forget
 
     def forward(self, tokens: Tensor) -> Answer:
         """Answer prompts (batch, l + 1, d + 1)."""

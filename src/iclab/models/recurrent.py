@@ -59,12 +59,17 @@ class Recurrent(Architecture):
             raise InputError(f"form = {form!r}: must be closed or recurrence")
         self.form = form
 
+    def gate_vectors(self) -> tuple[nn.Parameter | None, ...]:
+        """Return the vectors that gates are made of, in the order of their random numbers; None has none."""
+        return (self.gate,)
+
     def initialise(self, basis: Basis, seed: int) -> None:
-        """Draw w ~ N(0, I/(d + 1)) so that it rotates with the patterns, as `Mamba` does."""
-        if self.gate is not None:
-            w = initial_gate(basis.directions.shape, seed, factor=self.gate_scale).whole(basis)
-            with torch.no_grad():
-                self.gate.copy_(torch.from_numpy(w))
+        """Draw every gate vector as Mamba's w: N(0, I/(d + 1)), so that it rotates with the patterns."""
+        with torch.no_grad():
+            for number, vector in enumerate(self.gate_vectors()):
+                if vector is not None:
+                    w = initial_gate(basis.directions.shape, seed, number, self.gate_scale).whole(basis)
+                    vector.copy_(torch.from_numpy(w))
 
     def logits(self, tokens: Tensor) -> Tensor:
         """Return wᵀp of every token; 0 without a w."""
