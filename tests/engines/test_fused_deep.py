@@ -11,6 +11,7 @@ from iclab.engines.fused.deep import step_kernels
 from iclab.engines.fused.deep.answer_kernels import make_plan
 from iclab.engines.fused.deep.frame import stays_in_span
 from iclab.engines.fused.deep.learning import DeepSeed, make_shape
+from iclab.engines.fused.matrix_kernels import multiply_flat
 from iclab.probes import measure
 from iclab.prompts import Mixture, Outliers, Patterns, Prompts, Stream
 from iclab.prompts.prompt_kernels import draw
@@ -311,7 +312,7 @@ def test_freezing_what_a_model_has_not_is_refused_in_one_line():
 
 
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
-@pytest.mark.parametrize(("rows", "columns", "terms"), [(1, 1, 1), (2, 4, 3), (3, 5, 7), (5, 9, 2)])
+@pytest.mark.parametrize(("rows", "columns", "terms"), [(1, 1, 1), (1, 4, 3), (2, 4, 3), (3, 5, 7), (5, 9, 2)])
 def test_matrix_products_per_lane(rows, columns, terms, dtype):
     rng = np.random.default_rng(rows)
     left, right = rng.normal(size=(rows, terms, 16)).astype(dtype), rng.normal(size=(terms, columns, 16)).astype(dtype)
@@ -328,6 +329,19 @@ def test_matrix_products_per_lane(rows, columns, terms, dtype):
         lanes.multiply(out, 0, matrix.ravel(), 0, terms, left.ravel(), 0, rows, columns, add)
         expected = np.einsum("jk,ikb->ijb", matrix, left) + add * before
         np.testing.assert_allclose(out.reshape(before.shape), expected, rtol=1e-4, atol=1e-4)
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize(("rows", "columns", "terms"), [(1, 1, 1), (3, 15, 2), (4, 16, 3), (5, 20, 7), (9, 37, 4)])
+def test_products_of_flat_matrices(rows, columns, terms, dtype):
+    """Also with the left one turned, and between other numbers, which are left alone."""
+    rng = np.random.default_rng(columns)
+    left, right = rng.normal(size=(terms, rows)).astype(dtype), rng.normal(size=(terms, columns)).astype(dtype)
+    before = rng.normal(size=rows * columns + 9).astype(dtype)
+    out, grids = before.copy(), (lanes.Grid(5, columns, 1), lanes.Grid(0, 1, rows), lanes.Grid(0, columns, 1))
+    multiply_flat(out, grids[0], left.ravel(), grids[1], right.ravel(), grids[2], rows, columns, terms, dtype(0.5))
+    np.testing.assert_allclose(out[5:-4].reshape(rows, columns), 0.5 * left.T @ right, rtol=1e-4, atol=1e-4)
+    assert (np.delete(out, np.s_[5:-4]) == np.delete(before, np.s_[5:-4])).all()
 
 
 def test_prompts_in_coordinates_are_the_dense_ones():

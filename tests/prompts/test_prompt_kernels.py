@@ -92,3 +92,10 @@ def test_compiled_code_is_kept_until_a_file_changes_that_it_may_depend_on(tmp_pa
         hashes.append(hash_kernels.__wrapped__(tmp_path))
     assert hashes[0] == hashes[1]  # which is not compiled
     assert len({*hashes}) == 3
+
+
+def test_files_of_compiled_code_never_take_the_place_of_another():
+    """Or a process that starts at the same time may load what was compiled from an older source."""
+    index = prompt_kernels.draw._cache._cache_file
+    assert index._data_name(1) != index._data_name(1)
+    assert index._data_name(1).startswith("prompt_kernels.draw")

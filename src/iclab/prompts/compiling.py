@@ -7,6 +7,7 @@ sampler calls nothing outside its folder; it is compiled into the loops of engin
 from __future__ import annotations
 
 import hashlib
+import uuid
 from collections.abc import Callable
 from functools import cache, partial
 from pathlib import Path
@@ -87,6 +88,7 @@ def _kept(function: Callable[..., Any], fast: bool | set[str], inline: bool, **m
         index = made._cache._cache_file
         index._source_stamp = (index._source_stamp, hash_kernels(PROMPTS if inside else PROMPTS.parent))
         index._load_index = partial(_load_or_start, index._load_index)
+        index._data_name = partial(_new_name, index._index_name.removesuffix(".nbi"))
     return made
 
 
@@ -102,3 +104,12 @@ def _load_or_start(load: Callable[[], Any]) -> Any:
         return load()
     except (ImportError, AttributeError):
         return {}
+
+
+def _new_name(stem: str, number: int) -> str:
+    """Name a file of compiled code as no other was named.
+
+    Numba numbers these files, and writes the index before the file. Another process that starts at the same time would
+    find a file of that number which was compiled from an older source, or for other types.
+    """
+    return f"{stem}.{uuid.uuid4().hex[:16]}.nbc"

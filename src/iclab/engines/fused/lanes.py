@@ -24,7 +24,7 @@ from numba.core.typing import signature
 from numba.core.typing.templates import AbstractTemplate, infer_global
 from numba.extending import intrinsic, models, register_model
 
-from iclab.prompts.compiling import compiled_once, inner
+from iclab.prompts.compiling import compiled_once, inlined, inner
 from iclab.prompts.prompt_kernels import LANES
 
 FLAGS = ("contract",)
@@ -162,72 +162,139 @@ def copy(out, o, array, at, size):  # type: ignore[no-untyped-def]
 
 
 class Grid(NamedTuple):
-    """Where a matrix of blocks lies in a flat array: entry (i, j) is at (first + i · down + j · across) · LANES."""
+    """Where a matrix lies in a flat array: entry (i, j) is number, or block, first + i · down + j · across."""
 
     first: int
     down: int
     across: int
 
 
+@inlined
+def _entry(array, at, plain):  # type: ignore[no-untyped-def]
+    return spread(array[at]) if plain else load(array, at)
+
+
+@inlined
+def _three(out, at, o, left, x, a, right, y, b, terms, add, plain):  # type: ignore[no-untyped-def]
+    """Three rows and four columns of a product, in registers."""
+    zero = spread(out.dtype.type(0))
+    p0, p1, p2, p3, q0, q1, q2, q3 = zero, zero, zero, zero, zero, zero, zero, zero
+    r0, r1, r2, r3 = zero, zero, zero, zero
+    if add:
+        p0, p1, p2, p3 = _load4(out, at, o.across)
+        q0, q1, q2, q3 = _load4(out, at + o.down, o.across)
+        r0, r1, r2, r3 = _load4(out, at + 2 * o.down, o.across)
+    for _ in range(terms):
+        p, q, r = load(left, x), load(left, x + a.down), load(left, x + 2 * a.down)
+        e = _entry(right, y, plain)
+        p0 += p * e
+        q0 += q * e
+        r0 += r * e
+        e = _entry(right, y + b.across, plain)
+        p1 += p * e
+        q1 += q * e
+        r1 += r * e
+        e = _entry(right, y + 2 * b.across, plain)
+        p2 += p * e
+        q2 += q * e
+        r2 += r * e
+        e = _entry(right, y + 3 * b.across, plain)
+        p3 += p * e
+        q3 += q * e
+        r3 += r * e
+        x += a.across
+        y += b.down
+    _store4(out, at, o.across, p0, p1, p2, p3)
+    _store4(out, at + o.down, o.across, q0, q1, q2, q3)
+    _store4(out, at + 2 * o.down, o.across, r0, r1, r2, r3)
+
+
+@inlined
+def _two(out, at, o, left, x, a, right, y, b, terms, add, plain):  # type: ignore[no-untyped-def]
+    """Two rows and four columns of a product, in registers."""
+    zero = spread(out.dtype.type(0))
+    p0, p1, p2, p3, q0, q1, q2, q3 = zero, zero, zero, zero, zero, zero, zero, zero
+    if add:
+        p0, p1, p2, p3 = _load4(out, at, o.across)
+        q0, q1, q2, q3 = _load4(out, at + o.down, o.across)
+    for _ in range(terms):
+        p, q = load(left, x), load(left, x + a.down)
+        e = _entry(right, y, plain)
+        p0 += p * e
+        q0 += q * e
+        e = _entry(right, y + b.across, plain)
+        p1 += p * e
+        q1 += q * e
+        e = _entry(right, y + 2 * b.across, plain)
+        p2 += p * e
+        q2 += q * e
+        e = _entry(right, y + 3 * b.across, plain)
+        p3 += p * e
+        q3 += q * e
+        x += a.across
+        y += b.down
+    _store4(out, at, o.across, p0, p1, p2, p3)
+    _store4(out, at + o.down, o.across, q0, q1, q2, q3)
+
+
+@inlined
+def _one(out, at, o, left, x, a, right, y, b, terms, add, plain):  # type: ignore[no-untyped-def]
+    """One row and four columns of a product, in registers."""
+    zero = spread(out.dtype.type(0))
+    p0, p1, p2, p3 = zero, zero, zero, zero
+    if add:
+        p0, p1, p2, p3 = _load4(out, at, o.across)
+    for _ in range(terms):
+        p = load(left, x)
+        p0 += p * _entry(right, y, plain)
+        p1 += p * _entry(right, y + b.across, plain)
+        p2 += p * _entry(right, y + 2 * b.across, plain)
+        p3 += p * _entry(right, y + 3 * b.across, plain)
+        x += a.across
+        y += b.down
+    _store4(out, at, o.across, p0, p1, p2, p3)
+
+
+@inlined
+def _in_tiles(out, o, left, a, right, b, rows, columns, terms, add, plain):  # type: ignore[no-untyped-def]
+    """Multiply two matrices tile by tile; grids count numbers. With ``plain``, every lane has the same ``right``."""
+    i = 0
+    while i < rows:
+        high = min(3, rows - i)
+        for j in range(0, columns, 4):
+            at, x, y = o.first + i * o.down + j * o.across, a.first + i * a.down, b.first + j * b.across
+            if j + 4 <= columns and high == 3:
+                _three(out, at, o, left, x, a, right, y, b, terms, add, plain)
+            elif j + 4 <= columns and high == 2:
+                _two(out, at, o, left, x, a, right, y, b, terms, add, plain)
+            elif j + 4 <= columns:
+                _one(out, at, o, left, x, a, right, y, b, terms, add, plain)
+            else:
+                for row in range(high):
+                    for column in range(columns - j):
+                        place, z = at + row * o.down + column * o.across, y + column * b.across
+                        total = load(out, place) if add else spread(out.dtype.type(0))
+                        for k in range(terms):
+                            factor = load(left, x + row * a.down + k * a.across)
+                            total += factor * _entry(right, z + k * b.down, plain)
+                        store(out, place, total)
+        i += high
+
+
+@inlined
+def _numbers(grid):  # type: ignore[no-untyped-def]
+    """Return a grid that counts numbers for one that counts blocks."""
+    return Grid(grid.first * LANES, grid.down * LANES, grid.across * LANES)
+
+
 @compiled_once
 def combine(out, o, left, a, right, b, rows, columns, terms, add):  # type: ignore[no-untyped-def]
-    """Multiply two matrices per lane: out_ij = Σ_k left_ik right_kj, at the places that the grids say.
+    """Multiply two matrices of blocks, lane by lane: out_ij = Σ_k left_ik right_kj.
 
-    With ``add``, the product is added to what ``out`` holds. Two rows and four columns at a time stay in registers.
+    With ``add``, the product is added to what ``out`` holds.
     """
     stay_apart()
-    zero = spread(out.dtype.type(0))
-    down, across = o.down * LANES, o.across * LANES
-    left_down, left_next, right_next, right_across = a.down * LANES, a.across * LANES, b.down * LANES, b.across * LANES
-    for i in range(0, rows, 2):
-        two = i + 1 < rows
-        for j in range(0, columns, 4):
-            at = o.first * LANES + i * down + j * across
-            x, y = a.first * LANES + i * left_down, b.first * LANES + j * right_across
-            if two and j + 4 <= columns:
-                p0, p1, p2, p3, q0, q1, q2, q3 = zero, zero, zero, zero, zero, zero, zero, zero
-                if add:
-                    p0, p1, p2, p3 = _load4(out, at, across)
-                    q0, q1, q2, q3 = _load4(out, at + down, across)
-                for _ in range(terms):
-                    p, q = load(left, x), load(left, x + left_down)
-                    r0, r1, r2, r3 = _load4(right, y, right_across)
-                    p0 += p * r0
-                    q0 += q * r0
-                    p1 += p * r1
-                    q1 += q * r1
-                    p2 += p * r2
-                    q2 += q * r2
-                    p3 += p * r3
-                    q3 += q * r3
-                    x += left_next
-                    y += right_next
-                _store4(out, at, across, p0, p1, p2, p3)
-                _store4(out, at + down, across, q0, q1, q2, q3)
-                continue
-            if j + 4 <= columns:
-                p0, p1, p2, p3 = zero, zero, zero, zero
-                if add:
-                    p0, p1, p2, p3 = _load4(out, at, across)
-                for _ in range(terms):
-                    p = load(left, x)
-                    r0, r1, r2, r3 = _load4(right, y, right_across)
-                    p0 += p * r0
-                    p1 += p * r1
-                    p2 += p * r2
-                    p3 += p * r3
-                    x += left_next
-                    y += right_next
-                _store4(out, at, across, p0, p1, p2, p3)
-                continue
-            for row in range(2 if two else 1):
-                for column in range(min(4, columns - j)):
-                    place = at + row * down + column * across
-                    p0 = load(out, place) if add else zero
-                    for k in range(terms):
-                        factor = load(left, x + row * left_down + k * left_next)
-                        p0 += factor * load(right, y + column * right_across + k * right_next)
-                    store(out, place, p0)
+    _in_tiles(out, _numbers(o), left, _numbers(a), right, _numbers(b), rows, columns, terms, add, False)
 
 
 @compiled_once
@@ -238,50 +305,5 @@ def multiply(out, at, matrix, m, columns, vectors, v, rows, count, add):  # type
     one another from ``v`` on, outputs have ``count`` and follow one another from ``at`` on; both count blocks.
     """
     stay_apart()
-    zero = spread(out.dtype.type(0))
-    for i in range(0, rows, 2):
-        two = i + 1 < rows
-        for j in range(0, count, 4):
-            o, x, y = (at + i * count + j) * LANES, (v + i * columns) * LANES, m + j * columns
-            if two and j + 4 <= count:
-                p0, p1, p2, p3, q0, q1, q2, q3 = zero, zero, zero, zero, zero, zero, zero, zero
-                if add:
-                    p0, p1, p2, p3 = _load4(out, o, LANES)
-                    q0, q1, q2, q3 = _load4(out, o + count * LANES, LANES)
-                for k in range(columns):
-                    p, q = load(vectors, x + k * LANES), load(vectors, x + (columns + k) * LANES)
-                    r = spread(matrix[y + k])
-                    p0 += p * r
-                    q0 += q * r
-                    r = spread(matrix[y + columns + k])
-                    p1 += p * r
-                    q1 += q * r
-                    r = spread(matrix[y + 2 * columns + k])
-                    p2 += p * r
-                    q2 += q * r
-                    r = spread(matrix[y + 3 * columns + k])
-                    p3 += p * r
-                    q3 += q * r
-                _store4(out, o, LANES, p0, p1, p2, p3)
-                _store4(out, o + count * LANES, LANES, q0, q1, q2, q3)
-                continue
-            if j + 4 <= count:
-                p0, p1, p2, p3 = zero, zero, zero, zero
-                if add:
-                    p0, p1, p2, p3 = _load4(out, o, LANES)
-                for k in range(columns):
-                    p = load(vectors, x + k * LANES)
-                    p0 += p * spread(matrix[y + k])
-                    p1 += p * spread(matrix[y + columns + k])
-                    p2 += p * spread(matrix[y + 2 * columns + k])
-                    p3 += p * spread(matrix[y + 3 * columns + k])
-                _store4(out, o, LANES, p0, p1, p2, p3)
-                continue
-            for row in range(2 if two else 1):
-                for column in range(min(4, count - j)):
-                    place = o + (row * count + column) * LANES
-                    p0 = load(out, place) if add else zero
-                    for k in range(columns):
-                        factor = spread(matrix[y + column * columns + k])
-                        p0 += factor * load(vectors, x + (row * columns + k) * LANES)
-                    store(out, place, p0)
+    o, a, b = _numbers(Grid(at, count, 1)), _numbers(Grid(v, columns, 1)), Grid(m, 1, columns)
+    _in_tiles(out, o, vectors, a, matrix, b, rows, count, columns, add, True)

@@ -15,10 +15,11 @@ from numba.core import cgutils
 from numba.extending import intrinsic, overload
 from numpy.typing import NDArray
 
-from iclab.prompts.compiling import compiled
+from iclab.engines.fused.lanes import LANES, load, spread, store
+from iclab.prompts.compiling import compiled, compiled_once
 
 WIDE = 16
-"""Both sizes of every matrix are multiples of this; what is beyond the true size is 0."""
+"""Both sizes of every matrix are multiples of this; what is beyond the true size is 0 (not for `multiply_flat`)."""
 _HIGH = 8  # rows of a tile; with 16 columns its sums fill eight registers of 512 bits in float32
 _CONTRACT = ("contract",)
 
@@ -117,6 +118,38 @@ def multiply(out, left, right, turned, add):  # type: ignore[no-untyped-def]
     for j in range(0, width, WIDE):
         for i in range(0, rows, _HIGH):
             _tile(out, i * width + j, left, i * row, row, step, right, j, width, right.shape[0], add)
+
+
+@compiled_once
+def multiply_flat(out, o, left, a, right, b, rows, columns, terms, factor):  # type: ignore[no-untyped-def]
+    """Multiply matrices of any size in flat arrays: out_ij = factor · Σ_k left_ik right_kj, at the places of the grids.
+
+    Rows of ``out`` and ``right`` lie without gaps. They are taken in pieces of `LANES`; the last piece ends where the
+    row ends, even if it overlaps the one before it. Four rows at a time stay in registers.
+    """
+    zero, scale = spread(out.dtype.type(0)), spread(factor)
+    for start in range(0, columns if columns >= LANES else 0, LANES):
+        j = min(start, columns - LANES)
+        for i in range(0, rows, 4):
+            i0, i1, i2, i3 = i, min(i + 1, rows - 1), min(i + 2, rows - 1), min(i + 3, rows - 1)
+            p0, p1, p2, p3 = zero, zero, zero, zero
+            for k in range(terms):
+                r, x = load(right, b.first + k * b.down + j), a.first + k * a.across
+                p0 += spread(left[x + i0 * a.down]) * r
+                p1 += spread(left[x + i1 * a.down]) * r
+                p2 += spread(left[x + i2 * a.down]) * r
+                p3 += spread(left[x + i3 * a.down]) * r
+            at = o.first + j
+            store(out, at + i0 * o.down, scale * p0)
+            store(out, at + i1 * o.down, scale * p1)
+            store(out, at + i2 * o.down, scale * p2)
+            store(out, at + i3 * o.down, scale * p3)
+    for i in range(rows if columns < LANES else 0):
+        for j in range(columns):
+            total = out.dtype.type(0)
+            for k in range(terms):
+                total += left[a.first + i * a.down + k * a.across] * right[b.first + k * b.down + j]
+            out[o.first + i * o.down + j] = factor * total
 
 
 @compiled

@@ -124,11 +124,11 @@ def soften(shape, m, layer, head, first):  # type: ignore[no-untyped-def]
         largest = load(m.weight, row)
         for j in range(1, many):
             largest = larger(largest, load(m.weight, row + j * LANES))
+        store(m.spare, 0, largest)
+        part, most = m.weight[row : row + many * LANES], m.spare[:LANES]
         for j in range(many):
-            store(m.weight, row + j * LANES, load(m.weight, row + j * LANES) - largest)
-        part = m.weight[row : row + many * LANES]
-        for e in range(part.size):
-            part[e] = exponential(part[e])
+            for lane in range(LANES):
+                part[j * LANES + lane] = exponential(part[j * LANES + lane] - most[lane])
         total = spread(real(0))
         for j in range(many):
             total += load(m.weight, row + j * LANES)

@@ -22,6 +22,7 @@ from iclab.engines.fused.frame import Frame
 from iclab.engines.fused.matrix_kernels import product
 from iclab.engines.training import Training
 from iclab.prompts import Basis
+from iclab.prompts.prompt_kernels import LANES
 
 Matrices = Mapping[str, NDArray[np.float64]]
 NAMES = ("key", "query", "gate", "value", "output")
@@ -107,6 +108,7 @@ def rows(vectors: NDArray[np.float64], frame: NDArray[np.float64], dtype: np.dty
     """Return dictionary ``vectors`` (D', d) in coordinates, without zeros."""
     coordinates = vectors @ frame.T
     coordinates[np.abs(coordinates) < 1e-14 * np.abs(vectors).max()] = 0.0  # rounding
-    row, channel = np.nonzero(coordinates)
-    start = np.searchsorted(row, np.arange(len(coordinates) + 1))
-    return Rows(start.astype(np.int64), channel.astype(np.int64), coordinates[row, channel].astype(dtype))
+    width = max(1, int(np.count_nonzero(coordinates, axis=1).max()))
+    channel = np.argsort(coordinates == 0.0, axis=1, kind="stable")[:, :width]  # those that are not 0 first
+    value = np.take_along_axis(coordinates, channel, axis=1)
+    return Rows(width, (channel * LANES).ravel(), value.astype(dtype).ravel())

@@ -9,10 +9,12 @@ from numpy.typing import NDArray
 
 from iclab.engines.fused.deep.answer_kernels import answer
 from iclab.engines.fused.deep.pass_kernels import backward, forward
+from iclab.engines.fused.lanes import Grid
+from iclab.engines.fused.matrix_kernels import multiply_flat
 from iclab.engines.fused.rules import squares_of, update, weigh
 from iclab.engines.fused.sum_kernels import add_attention, add_gate, tally
 from iclab.prompts import Stream
-from iclab.prompts.compiling import compiled, inlined, inner, reordered
+from iclab.prompts.compiling import compiled, inner, reordered
 from iclab.prompts.prompt_kernels import LANES, draw
 
 ERROR, ATTENTION, GATES = 0, 1, 2
@@ -22,66 +24,62 @@ FULL = 12
 
 
 class Rows(NamedTuple):
-    """The dictionary in coordinates of the frame: row k has values ``value[start[k]:start[k + 1]]`` in channels."""
+    """The dictionary in coordinates of the frame: entry n of row k is number ``k · width + n`` of the arrays."""
 
-    start: NDArray[np.int64]
-    channel: NDArray[np.int64]
+    width: int
+    """How many entries a row has; 0 fills up those that have fewer."""
+    place: NDArray[np.int64]
+    """An entry's channel, as a place in a block."""
     value: NDArray[Any]
-
-
-@inlined
-def _fill_token(p, e, rows, channels, out, at):  # type: ignore[no-untyped-def]
-    """Add the coordinates of a drawn token: rows of the dictionary, and the label last."""
-    for n in range(rows.start[p.relevant[e]], rows.start[p.relevant[e] + 1]):
-        out[at + rows.channel[n] * LANES] += p.signal[e] * rows.value[n]
-    for n in range(rows.start[p.irrelevant[e]], rows.start[p.irrelevant[e] + 1]):
-        out[at + rows.channel[n] * LANES] += p.kappa[e] * rows.value[n]
-    if p.strength[e] != 0:
-        for n in range(rows.start[p.outlier[e]], rows.start[p.outlier[e] + 1]):
-            out[at + rows.channel[n] * LANES] += p.strength[e] * rows.value[n]
-    out[at + (channels - 1) * LANES] = p.label[e]
 
 
 @compiled
 def fill_prompts(p, rows, channels, out):  # type: ignore[no-untyped-def]
-    """Write all drawn prompts."""
+    """Write the coordinates of all drawn tokens: rows of the dictionary, and the label last."""
     out[:] = out.dtype.type(0)
     for i in range(p.label.size // LANES):
+        start = i * channels * LANES
+        for n in range(rows.width):
+            for lane in range(LANES):
+                e, at = i * LANES + lane, start + lane
+                relevant, irrelevant = p.relevant[e] * rows.width + n, p.irrelevant[e] * rows.width + n
+                outlier = p.outlier[e] * rows.width + n
+                out[at + rows.place[relevant]] += p.signal[e] * rows.value[relevant]
+                out[at + rows.place[irrelevant]] += p.kappa[e] * rows.value[irrelevant]
+                out[at + rows.place[outlier]] += p.strength[e] * rows.value[outlier]
         for lane in range(LANES):
-            _fill_token(p, i * LANES + lane, rows, channels, out, i * channels * LANES + lane)
-
-
-@inner
-def _multiply_turned(out, turned, o, left, right):  # type: ignore[no-untyped-def]
-    """Write leftᵀ right, (a, b), and its transpose into flat arrays from place ``o`` on."""
-    rows, columns = left.shape[1], right.shape[1]
-    for a in range(rows):
-        row = out[o + a * columns : o + (a + 1) * columns]
-        row[:] = out.dtype.type(0)
-        for k in range(left.shape[0]):
-            for b in range(columns):
-                row[b] += left[k, a] * right[k, b]
-        for b in range(columns):
-            turned[o + b * rows + a] = row[b]
+            out[start + (channels - 1) * LANES + lane] = p.label[i * LANES + lane]
 
 
 @compiled
 def fill_tables(shape, w, tables):  # type: ignore[no-untyped-def]
     """Fill W_BᵀW_C, W_O W_V and the gates from the weights."""
-    c = shape.channels
+    c, one = shape.channels, tables.pairs.dtype.type(1)
+    key, query, _, value, output = _flat(w)
     for layer in range(shape.layers):
         for head in range(shape.heads):
             number = layer * shape.heads + head
-            at = number * c * c
-            _multiply_turned(tables.pairs, tables.pairs_turned, at, w.key[layer, head], w.query[layer, head])
+            at, keys, values = number * c * c, number * shape.rows * c, number * shape.parts * c
+            square = Grid(at, c, 1)
+            multiply_flat(tables.pairs, square, key, Grid(keys, 1, c), query, Grid(keys, c, 1), c, c, shape.rows, one)
+            _turn(tables.pairs_turned, tables.pairs, at, c)
             gates = number * shape.gates * c
             _copy_turned(tables.gate, tables.gate_turned, gates, w.gate[layer, head])
             if shape.parts > 0 and shape.gates > 1:
                 _copy_turned(tables.value, tables.value_turned, gates, w.value[layer, head])
                 _copy_turned(tables.output, tables.output_turned, gates, w.output[layer, head])
             elif shape.parts > 0:
-                out = w.output[layer, head].T
-                _multiply_turned(tables.carry, tables.carry_turned, at, out, w.value[layer, head])
+                left, right = Grid(values, shape.parts, 1), Grid(values, c, 1)
+                multiply_flat(tables.carry, square, output, left, value, right, c, c, shape.parts, one)
+                _turn(tables.carry_turned, tables.carry, at, c)
+
+
+@inner
+def _turn(out, matrix, at, size):  # type: ignore[no-untyped-def]
+    """Write the transpose of a square matrix."""
+    for a in range(size):
+        for b in range(size):
+            out[at + b * size + a] = matrix[at + a * size + b]
 
 
 @inner
@@ -105,15 +103,6 @@ def _add_lanes(lanes):  # type: ignore[no-untyped-def]
 
 
 @inner
-def _weigh_rows(out, weights, matrix, scale):  # type: ignore[no-untyped-def]
-    """Write scale · Σ_a weight_a · row a of a square matrix."""
-    out[:] = scale - scale
-    for a in range(out.size):
-        for b in range(out.size):
-            out[b] += scale * weights[a] * matrix[a * out.size + b]
-
-
-@inner
 def gradients(shape, w, tables, g, scale):  # type: ignore[no-untyped-def]
     """Turn the gradients of the tables, lane by lane, into ``scale`` times those of the weights."""
     _add_lanes(tables.d_pairs)
@@ -125,14 +114,11 @@ def gradients(shape, w, tables, g, scale):  # type: ignore[no-untyped-def]
     for layer in range(shape.layers):
         for head in range(shape.heads):
             at = (layer * shape.heads + head) * c * c
-            key, query = w.key[layer, head], w.query[layer, head]
-            d_pairs, turned = tables.d_pairs[at : at + c * c], tables.pairs_turned[at : at + c * c]
-            for a in range(c):
-                for b in range(c):
-                    turned[b * c + a] = d_pairs[a * c + b]  # what it holds is made anew before the next step
-            for k in range(shape.rows):
-                _weigh_rows(g.key[layer, head, k], query[k], turned, scale)
-                _weigh_rows(g.query[layer, head, k], key[k], d_pairs, scale)
+            keys, rows = Grid((layer * shape.heads + head) * shape.rows * c, c, 1), shape.rows
+            _turn(tables.pairs_turned, tables.d_pairs, at, c)  # what it holds is made anew before the next step
+            square = Grid(at, c, 1)
+            multiply_flat(g.key.ravel(), keys, w.query.ravel(), keys, tables.pairs_turned, square, rows, c, c, scale)
+            multiply_flat(g.query.ravel(), keys, w.key.ravel(), keys, tables.d_pairs, square, rows, c, c, scale)
             value, output = w.value[layer, head], w.output[layer, head]
             for k in range(0 if shape.gates > 1 else shape.parts):
                 for b in range(c):
@@ -178,22 +164,29 @@ def _move(learner, rules, optimiser, rate, step):  # type: ignore[no-untyped-def
 
 
 @inner
-def _gather(shape, p, rows, m, waiting, lane, count):  # type: ignore[no-untyped-def]
-    """Write the prompt of one lane, with the weight of its loss, into place ``count`` of the waiting block."""
-    for e in range(shape.tokens * shape.channels):
-        waiting.prompt[e * LANES + count] = 0
-    for i in range(shape.tokens):
-        _fill_token(p, i * LANES + lane, rows, shape.channels, waiting.prompt, i * shape.channels * LANES + count)
-    waiting.d_output[count] = m.d_output[lane]
+def _gather(m, waiting, count):  # type: ignore[no-untyped-def]
+    """Move a block's prompts with a gradient behind the ``count`` ones that wait, while there is room.
+
+    Return how many wait then. With a count of 0, the block may be the waiting one itself.
+    """
+    for lane in range(LANES):
+        if m.d_output[lane] != 0 and count < LANES:
+            for e in range(0, m.prompt.size, LANES):
+                waiting.prompt[e + count] = m.prompt[e + lane]
+            push = m.d_output[lane]
+            m.d_output[lane] = 0
+            waiting.d_output[count] = push
+            count += 1
+    return count
 
 
 @inner
-def _flush(shape, tables, waiting, count):  # type: ignore[no-untyped-def]
-    """Answer the waiting prompts again and take them back."""
-    for lane in range(count, LANES):  # what is left of earlier prompts must be finite, and weigh nothing
-        waiting.d_output[lane] = 0
-    forward(shape, tables, waiting)
+def _take_back(shape, tables, waiting, again):  # type: ignore[no-untyped-def]
+    """Take the waiting prompts back; first answer them, unless they were answered as they stand."""
+    if again:
+        forward(shape, tables, waiting)
     backward(shape, tables, waiting)
+    waiting.d_output[:] = 0
 
 
 @inner
@@ -233,7 +226,8 @@ def train(  # type: ignore[no-untyped-def]
         fill_tables(shape, learner.weights, tables)
         _clear_gradients(tables)
         waiting.prompt[:] = real(0)
-        loss, count = real(0), 0
+        waiting.d_output[:] = real(0)
+        loss, count, whole = real(0), 0, False
         for start in range(0, batch, LANES):
             draw(drawing, p, seed, TRAIN, step, start)
             fill_prompts(p, rows, shape.channels, m.prompt)
@@ -245,18 +239,20 @@ def train(  # type: ignore[no-untyped-def]
                     forward(shape, tables, m)
                 backward(shape, tables, m)
                 continue
-            for lane in range(LANES):
-                if m.d_output[lane] != real(0):
-                    _gather(shape, p, rows, m, waiting, lane, count)
-                    count += 1
-                    if count == LANES:
-                        _flush(shape, tables, waiting, count)
-                        count = 0
+            if active > 0 and count == 0:  # the block itself waits; it is packed if another one comes
+                m, waiting, count, whole = waiting, m, active, True
+            elif active > 0:
+                if whole:
+                    count, whole = _gather(waiting, waiting, 0), False
+                count = _gather(m, waiting, count)
+                if count == LANES:
+                    _take_back(shape, tables, waiting, True)
+                    count = _gather(m, waiting, 0)
         losses[step] = loss / real(batch)
         if not np.isfinite(losses[step]):
             return step
         if count > 0:
-            _flush(shape, tables, waiting, count)
+            _take_back(shape, tables, waiting, alone or not whole)
         gradients(shape, learner.weights, tables, learner.gradient, real(1) / real(batch))
         _move(learner, rules, optimiser, rates[step], step)
     return -1
