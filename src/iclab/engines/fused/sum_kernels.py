@@ -11,12 +11,17 @@ from iclab.prompts.prompt_kernels import LANES
 @compiled
 def tally(sums, margin):  # type: ignore[no-untyped-def]
     """Add one prompt's z·F to the sums of the probe ``error``."""
+    tally_hinge(sums, margin, 0.0 if margin >= 1.0 else 1.0 - margin)
+
+
+@compiled
+def tally_hinge(sums, margin, hinge):  # type: ignore[no-untyped-def]
+    """Add one prompt's z·F, and its loss, to the sums of the probe ``error``."""
     sums[0, 0] += 1.0
     sums[1, 0] += margin > 0
     sums[2, 0] += margin < 0
     sums[3, 0] += margin == 0
     sums[4, 0] += np.isnan(margin)
-    hinge = 0.0 if margin >= 1.0 else 1.0 - margin
     sums[5, 0] += hinge
     sums[6, 0] += hinge * hinge
 

@@ -7,6 +7,7 @@ import numpy as np
 from iclab.engines.fused.one_layer.gate_kernels import UNGATED
 from iclab.engines.fused.one_layer.step_kernels import forward
 from iclab.engines.fused.one_layer.worst_kernels import weigh, worst_labels
+from iclab.engines.fused.sum_kernels import tally_hinge
 from iclab.prompts.compiling import compiled
 from iclab.prompts.prompt_kernels import LANES, draw
 
@@ -38,10 +39,4 @@ def add(margins, sums):  # type: ignore[no-untyped-def]
             margin = margins[h, b]
             least = margin if margin < least or np.isnan(margin) else least
             hinge += 0.0 if margin >= 1.0 else 1.0 - margin
-        sums[0, 0] += 1.0
-        sums[1, 0] += least > 0
-        sums[2, 0] += least < 0
-        sums[3, 0] += least == 0
-        sums[4, 0] += np.isnan(least)
-        sums[5, 0] += hinge
-        sums[6, 0] += hinge * hinge
+        tally_hinge(sums, least, hinge)
