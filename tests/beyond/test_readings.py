@@ -67,7 +67,8 @@ def test_no_seed_of_the_search_gives_a_verdict():
     assert seeds[SEARCH] == set(range(SMALL.search_seeds))
     assert seeds[FINAL] == set(range(8))
     assert seeds[VERDICT] == set(range(FRESH, FRESH + 8))
-    assert SMALL.seed_limit == FRESH + 8
+    below = {condition.below for condition in Readings().conditions(FINALS)}
+    assert below == {None, FRESH + 8}
 
 
 def test_only_what_papers_claim_is_measured():

@@ -92,11 +92,6 @@ class ReadingsSettings(Settings):
     seeds: Annotated[int, Field(ge=2), Chosen("fresh ones, for the verdicts", grid=True)] = 16
     test_prompts: Annotated[int, Field(ge=1), Chosen("per seed and condition of the verdicts", grid=True)] = 2_000
 
-    @property
-    def seed_limit(self) -> int:
-        """Verdicts take fresh seeds."""
-        return FRESH + self.seeds
-
     def quick(self) -> ReadingsSettings:
         """Return the quick edition: few readings of three layers, and none around the best."""
         fewer = {part: min(count, {"M, three layers": 4}.get(part, 2)) for part, count in self.trainings.items()}
@@ -199,7 +194,8 @@ class View:
             for condition in find(id_).conditions(settings):
                 if _needed(condition.columns, settings):
                     cell = condition.cell.replace(training=self._with_seeds(condition.cell.training))
-                    yield Condition({**condition.columns, **self.columns, "experiment": id_}, cell)
+                    below = FRESH + self.seeds if self.stage == VERDICT else None
+                    yield Condition({**condition.columns, **self.columns, "experiment": id_}, cell, below)
 
     def _with_seeds(self, cell: TrainingCell) -> TrainingCell:
         """Return the same training for the seeds of the search, or for fresh ones."""

@@ -160,7 +160,7 @@ class Sensitivity(Experiment[SensitivitySettings]):
     def conditions(self, settings: SensitivitySettings) -> list[Condition]:
         """Return every cell of every variant."""
         return [
-            Condition({**condition.columns, **variant.columns}, condition.cell)
+            replace(condition, columns={**condition.columns, **variant.columns})
             for variants in settings.variants.values()
             for variant in variants
             for condition in variant.conditions

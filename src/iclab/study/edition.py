@@ -75,7 +75,7 @@ class Edition:
             for condition in self.conditions
             if store.has(condition.cell)
             for row in store.load_rows(condition.cell)
-            if condition.every_seed or row["seed"] < self.settings.seed_limit
+            if row["seed"] < (condition.below or self.settings.seeds)
         ]
 
     def outcome(self, store: Store, *, confidence: float = CONFIDENCE, asked: Edition | None = None) -> Outcome:

@@ -31,8 +31,8 @@ class Condition:
 
     columns: Mapping[str, Any]
     cell: MeasurementCell
-    every_seed: bool = False
-    """Whether rows of all its seeds are used, and not just of those that the edition asks for."""
+    below: int | None = None
+    """Rows of seeds below this are used; by default, below the number of seeds that the settings ask for."""
 
 
 def in_groups(

@@ -105,11 +105,6 @@ class Settings(Config):
     instead: ClassVar[dict[str, str]] = {}
     """Inherited settings that the experiment varies itself, and which setting to change instead."""
 
-    @property
-    def seed_limit(self) -> int:
-        """Seeds from here on, which a group may also have trained, are not part of the results."""
-        return self.seeds
-
     def quick(self) -> Self:
         """Return the quick edition: one group of seeds."""
         return self.replace(seeds=min(self.seeds, 8))

@@ -141,7 +141,7 @@ def _tuning(settings: GateSettings) -> list[Condition]:
             cell = TrainingCell(training=training, group=TUNING_GROUP)
             few = min(TUNING, settings.test_prompts)
             measured = MeasurementCell(training=cell, probe="error", prompts=training.prompts, count=few)
-            found.append(Condition(where("tuning", name, step_size=step_size), measured, every_seed=True))
+            found.append(Condition(where("tuning", name, step_size=step_size), measured, below=cell.seeds[-1] + 1))
     return found
 
 
