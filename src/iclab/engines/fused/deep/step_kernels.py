@@ -246,7 +246,7 @@ def train(  # type: ignore[no-untyped-def]
                     count, whole = _gather(waiting, waiting, 0), False
                 count = _gather(m, waiting, count)
                 if count == LANES:
-                    _take_back(shape, tables, waiting, True)
+                    _take_back(shape, tables, waiting, not whole)
                     count = _gather(m, waiting, 0)
         losses[step] = loss / real(batch)
         if not np.isfinite(losses[step]):
