@@ -15,6 +15,8 @@ from iclab.prompts import PromptBatch
 
 SHRINKS = tuple(k / 20 for k in range(21))
 """The factors of the probe ``shrunk``."""
+LEAST, PER_DECADE = -8, 20
+"""The probe ``tail`` counts in bins from 10^LEAST to 1, so many per decade."""
 FEW = 100
 """The most prompts that the probe ``tokens`` keeps."""
 
@@ -171,6 +173,33 @@ def attention_rows(seeds: tuple[int, ...], sums: Sums) -> list[Row]:
                 row[kind] = float(mean)
                 row[f"{kind}_standard_error"] = float(np.sqrt(variance / n))
             rows.append(row)
+    return rows
+
+
+def tail_sums(batch: PromptBatch, answer: Answer) -> Sums:
+    """Count prompts by 1 − attention on the query's pattern, in the last layer, in bins of log10; (seeds, bins)."""
+    scores = _inside(answer.attention, "tail")[:, :, -1]  # (S, B, l)
+    missed = 1 - (scores * batch.same_pattern).sum(-1)  # (S, B)
+    place = np.clip((np.log10(np.maximum(missed, 10.0**LEAST)) - LEAST) * PER_DECADE, 0, -LEAST * PER_DECADE - 1)
+    counts = [np.bincount(row, minlength=-LEAST * PER_DECADE) for row in place.astype(np.int64)]
+    return {
+        "prompts": np.full(len(missed), float(missed.shape[1])),
+        "missed": missed.sum(1),
+        "counts": np.stack(counts),
+    }
+
+
+def tail_rows(seeds: tuple[int, ...], sums: Sums) -> list[Row]:
+    """Return one row per seed: mean 1 − attention on the query's pattern, and its 99th percentile over prompts.
+
+    The percentile is exact to half a bin, a factor of 1.06.
+    """
+    rows: list[Row] = []
+    for i, seed in enumerate(seeds):
+        n = sums["prompts"][i]
+        last = int(np.searchsorted(np.cumsum(sums["counts"][i]), 0.99 * n))
+        row = {"seed": seed, "prompts": int(n), "missed": float(sums["missed"][i] / n)}
+        rows.append(row | {"missed_99": float(10 ** (LEAST + (last + 0.5) / PER_DECADE))})
     return rows
 
 

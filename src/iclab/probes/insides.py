@@ -13,10 +13,8 @@ from numpy.typing import NDArray
 
 from iclab.config import InputError
 from iclab.engines import Sums, Trained, Training
-from iclab.engines import weights as weights_at
 from iclab.models import Answer, Model
 from iclab.probes.probe import Row
-from iclab.probes.pruning import LARGE
 from iclab.prompts import PromptBatch, Prompts
 
 Weights = dict[str, torch.Tensor]
@@ -35,12 +33,13 @@ class Chunk(NamedTuple):
     """(seeds, D', d) the rows they are combined from."""
     weights: Weights
     model: Model
+    trained: Trained
 
 
 def alignment_sums(chunk: Chunk) -> Sums:
     """Add up ‖W p‖ and its part along the relevant pattern of p, for W_Q p_query and every W_K p_i; (seeds, 2)."""
-    batch, _, tokens, dictionary, weights, _ = chunk
-    _need(weights, "alignment", *MATRICES)
+    batch, _, tokens, dictionary, weights, *_ = chunk
+    need(weights, "alignment", *MATRICES)
     inputs = dictionary.shape[-1]
     if weights["query"].shape[1] < inputs:
         raise InputError(_too_small("alignment", "state_size", weights["query"].shape[1], inputs))
@@ -80,8 +79,8 @@ def part_sums(chunk: Chunk) -> Sums:
     By place, as in S (10): the part in the first d_X coordinates of the attended value, and the part in the next d_Y.
     W_V may move one into the other. Only neurons with the sign of the true label count: those that should fire.
     """
-    batch, answer, tokens, _, weights, _ = chunk
-    _need(weights, "parts", "value", "hidden", "signs")
+    batch, answer, tokens, _, weights, *_ = chunk
+    need(weights, "parts", "value", "hidden", "signs")
     if answer.attention is None:
         raise InputError("probe = parts: the model must return an iclab.Answer with attention")
     width, inputs = tokens.shape[-1], tokens.shape[-1] - batch.labels.shape[-1]
@@ -116,7 +115,7 @@ def norm_rows(trained: Trained, weights: Weights, prompts: Prompts) -> list[Row]
 
     The patterns are those of the prompts.
     """
-    _need(weights, "norms", *MATRICES)
+    need(weights, "norms", *MATRICES)
     patterns, rows = prompts.patterns, []
     kinds = {
         "relevant": slice(0, patterns.relevant),
@@ -133,7 +132,7 @@ def norm_rows(trained: Trained, weights: Weights, prompts: Prompts) -> list[Row]
 
 def neuron_rows(trained: Trained, weights: Weights, prompts: Prompts) -> list[Row]:
     """Return one row per seed and neuron: sign, lengths of its rows, their angles to the mean pattern and to ±q."""
-    _need(weights, "neurons", "value", "hidden", "signs")
+    need(weights, "neurons", "value", "hidden", "signs")
     inputs, rows = prompts.patterns.dimension, []
     for i, (seed, basis) in enumerate(zip(trained.seeds, trained.bases(prompts), strict=True)):
         hidden = weights["hidden"][i].double().numpy()  # (m, m_b)
@@ -156,35 +155,6 @@ def neuron_rows(trained: Trained, weights: Weights, prompts: Prompts) -> list[Ro
     return rows
 
 
-def lucky_rows(trained: Trained, now: Weights, prompts: Prompts) -> list[Row]:
-    """Return two rows per seed: how many neurons were lucky at the start, or were not, and how many of them are large.
-
-    T (52), (53): neuron i is lucky for a prompt if O_1·V_1 > 0 and O_2·V_2 > 0, where O is its row of W_O at the start,
-    V = W_V Σ p_s attn_s, and a_i has the sign of the query's label. Here V is the mean over prompts of a training task:
-    V_1 ∝ Σ_j (share of µ_j) µ_j, and V_2 ∝ ±q by the label. It is lucky if it is for one task or more.
-    """
-    _need(now, "lucky", "value", "hidden", "signs")
-    before, inputs, rows = weights_at(trained, 0), prompts.patterns.dimension, []
-    for i, (seed, basis) in enumerate(zip(trained.seeds, trained.bases(prompts), strict=True)):
-        start, signs = before["hidden"][i].double().numpy(), np.sign(now["signs"][i].double().numpy())
-        seen = start[:, :inputs] @ (_shares(trained.training.prompts) @ basis.vectors[: prompts.patterns.relevant]).T
-        lucky = (signs * start[:, inputs] > 0) & (seen > 0).any(1)  # q lies along the first axis of a label
-        large = (now["hidden"][i] @ now["value"][i]).double().norm(dim=1).numpy() >= LARGE
-        for kind in (True, False):
-            mine = lucky == kind
-            rows.append({"seed": seed, "lucky": kind, "neurons": int(mine.sum()), "large": int(large[mine].sum())})
-    return rows
-
-
-def _shares(prompts: Prompts) -> NDArray[np.float64]:
-    """Return the share of every relevant pattern in the prompts of each task, (tasks, M1)."""
-    count, fraction = prompts.patterns.relevant, prompts.relevant_fraction
-    shares = np.full((len(prompts.pairs), count), (1 - fraction) / max(1, count - 2))
-    for row, pair in zip(shares, prompts.pairs, strict=True):
-        row[pair] = fraction / 2
-    return shares
-
-
 def _angle(product: NDArray[np.float64], vectors: NDArray[np.float64], other: float) -> NDArray[np.float64]:
     """Return angles in degrees, from inner products; 90 for a zero vector."""
     lengths = np.linalg.norm(vectors, axis=1) * other
@@ -192,7 +162,8 @@ def _angle(product: NDArray[np.float64], vectors: NDArray[np.float64], other: fl
     return np.degrees(np.arccos(np.clip(cosine, -1.0, 1.0)))
 
 
-def _need(weights: Weights, probe: str, *names: str) -> None:
+def need(weights: Weights, probe: str, *names: str) -> None:
+    """Refuse a model that lacks weights of these names."""
     if missing := [name for name in names if name not in weights]:
         raise InputError(f"probe = {probe}: reads weights that the model does not have ({', '.join(missing)})")
 
@@ -202,10 +173,10 @@ def alignment_obstacle(training: Training, count: int) -> str:
     return _option_obstacle(training, "alignment", "state_size", training.prompts.patterns.dimension)
 
 
-def parts_obstacle(training: Training, count: int) -> str:
+def parts_obstacle(training: Training, count: int, probe: str = "parts") -> str:
     """Return the reason why values cannot be split into a feature and a label part; empty if they can."""
     width = training.prompts.patterns.dimension + training.prompts.label_width
-    return _option_obstacle(training, "parts", "value_size", width)
+    return _option_obstacle(training, probe, "value_size", width)
 
 
 def _option_obstacle(training: Training, probe: str, option: str, least: int) -> str:

@@ -25,7 +25,7 @@ BINS = 8_000
 
 def logit_sums(chunk: Chunk) -> Sums:
     """Count wᵀp_i and log G_i of examples in bins, by kind; and log Σ G_i (l − i + 1) of prompts, M (39)."""
-    batch, answer, tokens, _, weights, _ = chunk
+    batch, answer, tokens, _, weights, *_ = chunk
     if "gate" not in weights or answer.gate is None:
         raise InputError("probe = logits: reads a gate, which the model does not have")
     logits = (tokens[:, :, :-1].double() @ weights["gate"].double()[:, None, :, None]).squeeze(-1).numpy()  # (S, B, l)

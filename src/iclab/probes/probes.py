@@ -7,6 +7,7 @@ rows at once.
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from typing import Any, Literal
 
 import numpy as np
@@ -40,6 +41,8 @@ from iclab.probes.answers import (
     level_sums,
     shrunk_rows,
     shrunk_sums,
+    tail_rows,
+    tail_sums,
     token_rows,
     token_sums,
     tokens_obstacle,
@@ -54,7 +57,6 @@ from iclab.probes.insides import (
     alignment_obstacle,
     alignment_rows,
     alignment_sums,
-    lucky_rows,
     neuron_rows,
     norm_rows,
     part_rows,
@@ -62,6 +64,7 @@ from iclab.probes.insides import (
     parts_obstacle,
 )
 from iclab.probes.logits import LOGITS, logit_rows, logit_sums, logits_obstacle
+from iclab.probes.luck import HIDDEN, LUCK, hidden_rows, luck_rows, luck_sums, lucky_rows
 from iclab.probes.probe import Probe, Row
 from iclab.probes.pruning import Pruning, pruned
 from iclab.probes.regression import (
@@ -98,6 +101,7 @@ PROBES: dict[str, Probe] = {
     "worst": Probe(1, "insides", error_rows, _ERROR, worst_sums, None, worst_obstacle),
     "worst-placement": Probe(1, "insides", error_rows, _ERROR, worst_placement_sums, None, worst_obstacle),
     "attention": Probe(1, "answers", attention_rows, _ATTENTION, attention_sums),
+    "tail": Probe(1, "answers", tail_rows, ("prompts", "missed", "missed_99"), tail_sums),
     "gates": Probe(1, "answers", gate_rows, ("layer", "kind", "place", "examples", "gate"), gate_sums),
     "tokens": Probe(1, "answers", token_rows, _TOKEN, token_sums, "votes", tokens_obstacle),
     "vote": Probe(1, "prompts", error_rows, _ERROR, vote_sums),
@@ -111,6 +115,12 @@ PROBES: dict[str, Probe] = {
     "norms": Probe(1, "weights", norm_rows, ("matrix", "kind", "length"), None, "keys"),
     "neurons": Probe(1, "weights", neuron_rows, _NEURON, None, "neurons"),
     "lucky": Probe(1, "weights", lucky_rows, ("lucky", "neurons", "large"), None, "neurons"),
+    "luck": Probe(
+        1, "insides", luck_rows, LUCK, luck_sums, "neurons", partial(parts_obstacle, probe="luck"), own_patterns
+    ),
+    "hidden": Probe(
+        1, "weights", hidden_rows, HIDDEN, None, "neurons", partial(parts_obstacle, probe="hidden"), own_patterns
+    ),
     "kernel": Probe(1, "weights", kernel_rows, KERNEL, None, "keys", growth_obstacle, own_patterns),
     "growth": Probe(1, "weights", growth_rows, GROWTH, None, "keys", growth_obstacle, own_patterns),
     "logits": Probe(1, "insides", logit_rows, LOGITS, logit_sums, "keys", logits_obstacle),
@@ -122,7 +132,8 @@ PROBES: dict[str, Probe] = {
 }
 """``worst`` is the error under the worst labels of outliers, ``worst-placement`` under their worst labels and places.
 ``counted`` is the error by the number of examples with the query's pattern.
-``shrunk`` is the hinge loss if outputs were smaller. ``lucky`` counts neurons that T names before training.
+``shrunk`` is the hinge loss if outputs were smaller. ``tail`` is 1 − attention on the query's pattern: mean and 99th
+percentile over prompts. ``lucky`` counts neurons that T names before training, ``luck`` and ``hidden`` follow them.
 ``levels`` is the error of every level by itself, ``blocks`` what the head of a level has learnt of the others,
 ``squares`` the mean squared error, for real labels too; ``gradients`` compares M (202) to (204) with autograd.
 ``exact`` is the error without sampling, whatever the number of prompts.
@@ -267,6 +278,8 @@ def _sum_chunks(
     sums: Sums = {}
     model = trained.training.model
     for batch, answer in answers(trained, prompts, count, at=at, step=draw, advance=advance):
-        for name, value in add(Chunk(batch, answer, batch.dense(dictionary), dictionary, inside, model)).items():
+        for name, value in add(
+            Chunk(batch, answer, batch.dense(dictionary), dictionary, inside, model, trained)
+        ).items():
             sums[name] = sums.get(name, np.zeros_like(value)) + value
     return sums

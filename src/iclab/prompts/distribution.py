@@ -98,7 +98,8 @@ class Prompts(Config):
     relevant_mixtures: tuple[tuple[float, ...], ...] = ()
     """Out of domain, T (12): M1' mixtures Σ k_i µ_i that replace the µ in prompts."""
     irrelevant_mixtures: tuple[tuple[float, ...], ...] = ()
-    """Out of domain, T Theorem 3.4: mixtures ν' of the ν that replace the ν in prompts."""
+    """Out of domain, T Theorem 3.4: mixtures ν' of the ν that replace the ν in prompts. With M1 + M2 weights they mix
+    the µ too, which come first: S Theorem 2 does not forbid it."""
     label_dimension: Annotated[int | None, Field(ge=1)] = None
     """dY: a label is ±q in R^dY, with q along the first axis. By default, a label is the number ±1."""
     label_norm: Annotated[float, Field(gt=0)] = 1.0
@@ -110,11 +111,13 @@ class Prompts(Config):
     def _consistent(self) -> Prompts:
         for kind in ("relevant", "irrelevant"):
             mixtures, known = getattr(self, f"{kind}_mixtures"), getattr(self.patterns, kind)
+            both = self.patterns.relevant + known
+            needed = both if kind == "irrelevant" and mixtures and len(mixtures[0]) == both else known
             for mixture in mixtures:
-                if len(mixture) != known or not np.isfinite(mixture).all():
-                    raise ValueError(
-                        f"{kind}_mixtures = {mixture}: needs one finite weight for each of the {known} {kind} patterns"
-                    )
+                if len(mixture) != needed or not np.isfinite(mixture).all():
+                    also = f", or of all {both} relevant and irrelevant ones" if kind == "irrelevant" else ""
+                    words = f"needs one finite weight for each of the {known} {kind} patterns{also}"
+                    raise ValueError(f"{kind}_mixtures = {mixture}: {words}")
             if kind == "relevant" and len(mixtures) == 1:
                 raise ValueError("relevant_mixtures = 1 of them: a task needs two")
             if len(mixtures) > known:
@@ -230,7 +233,8 @@ class Prompts(Config):
         if self.relevant_mixtures:
             rows.append(np.asarray(self.relevant_mixtures) @ basis.vectors[:relevant])
         if self.irrelevant_mixtures:
-            rows.append(np.asarray(self.irrelevant_mixtures) @ basis.vectors[relevant : relevant + irrelevant])
+            first = relevant + irrelevant - len(self.irrelevant_mixtures[0])  # 0 if they mix the µ too
+            rows.append(np.asarray(self.irrelevant_mixtures) @ basis.vectors[first : relevant + irrelevant])
         return np.concatenate(rows)
 
     def draw(

@@ -7,49 +7,14 @@ Hoeffding's inequalities and are not listed.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import Literal
+from iclab.theory.statement import UNTESTED, Kind, Statement
+from iclab.theory.statement import conditions_of as _all
+from iclab.theory.transformer_statements import PAPER_S, PAPER_T
 
-Kind = Literal["theorem", "corollary", "lemma", "proposition", "condition", "setting", "iclab", "other"]
-UNTESTED: tuple[Kind, ...] = ("condition", "setting", "iclab")
-"""Kinds that state a hypothesis, or a result of iclab's own, and so need no line of their own on the scoreboard."""
-
-
-@dataclass(frozen=True)
-class Statement:
-    """A statement of a paper."""
-
-    id: str
-    where: str
-    words: str
-    """What it says, in one or two sentences."""
-    kind: Kind = "other"
-    equations: str = ""
-    """The equation numbers."""
-    hypotheses: tuple[str, ...] = ()
-    """What it requires: ids of conditions, such as ``M-thm1 (i)``, or of statements, for all conditions of those."""
-    law: str = ""
-    """The predicted law, with the paper's letters."""
-
-    @property
-    def paper(self) -> str:
-        """The letter of its paper."""
-        return self.id.partition("-")[0]
-
-    @property
-    def to_test(self) -> bool:
-        """Whether it belongs on the scoreboard."""
-        return self.kind not in UNTESTED
-
-
-def _all(theorem: str, *names: str) -> tuple[str, ...]:
-    return tuple(f"{theorem} {name}" for name in names)
-
+__all__ = ["BY_ID", "PAPER_M", "PAPER_S", "PAPER_T", "STATEMENTS", "UNTESTED", "Kind", "Statement", "required"]
 
 _TRAINED = ("M-setting", "M-cond1", *_all("M-thm1", "(i)", "(ii) lower", "(ii) upper", "(iii) lower", "(iii) upper"))
 _TRAINED_LINEAR = ("M-setting", "M-cond1", *_all("M-thm3", "(i)", "(ii)", "(iii)"))
-_T_TRAINED = ("T-setting", "T-cond3.2", *_all("T-thm3.3", "(i)", "(ii)", "(iii) l_tr", "(iv)"))
-_S_TRAINED = ("S-setting", "S-lem1", *_all("S-thm1", "(35)", "B", "(5)", "τ"))
 
 PAPER_M = (
     Statement(
@@ -200,155 +165,6 @@ PAPER_M = (
     Statement("M-hybrid", "M §1.2, questions to M", "models that mix attention layers and gated layers"),
 )
 """Paper M, in its order."""
-
-PAPER_T = (
-    Statement(
-        "T-setting",
-        "T §2, §3.2",
-        "One layer of softmax attention and an MLP, orthogonal patterns, labels ±q, SGD",
-        "setting",
-        "(1)–(8)",
-        _all("T-setting", "§2.1", "§3.2", "δ", "η", "data"),
-    ),
-    Statement(
-        "T-cond3.2",
-        "T Condition 3.2",
-        "Every relevant pattern means +1 in |T_tr|/M1 ≥ 1 training tasks, and −1 in as many",
-        "condition",
-        "",
-        _all("T-cond3.2", "Condition 3.2"),
-    ),
-    Statement(
-        "T-kernel",
-        "iclab (A)",
-        "W_Q and W_K follow δ exp(τL) early on, L the Laplacian of the training-task graph: unless the graph is "
-        "complete, (18) fails for patterns that never met",
-        "iclab",
-        "(18)",
-        _all("T-kernel", "complete graph"),
-        "W_Q = W_K = δ exp(τL)",
-    ),
-    Statement(
-        "T-thm3.3",
-        "T Theorem 3.3",
-        "T ∝ η⁻¹ M1 α^(−2/3) β^(−2/3) √log M1 steps; M1 tasks suffice",
-        "theorem",
-        "(9)–(11)",
-        (*_T_TRAINED, *_all("T-thm3.3", "(iii) l_ts", "C.5")),
-        "T = Θ(η⁻¹ M1 α^(−2/3) β^(−2/3) √log M1); expected hinge loss over all tasks ≤ O(ε)",
-    ),
-    Statement(
-        "T-thm3.4",
-        "T Theorem 3.4",
-        "the model generalises out of domain if every S_j ≥ 1",
-        "theorem",
-        "(12), (13)",
-        ("T-thm3.3", *_all("T-thm3.4", "(12)", "K'")),
-        "expected hinge loss out of domain ≤ O(ε)",
-    ),
-    Statement(
-        "T-thm3.7",
-        "T Theorem 3.7",
-        "rows of W_O W_V form two groups; pruning a share R of the large group costs Ω(R)",
-        "theorem",
-        "(14)–(16)",
-        ("T-thm3.3", "T-thm3.7 α'"),
-        "‖r_i‖ ≥ Ω(1) in L, ≤ M2^(−1/2) outside; hinge loss ≥ Ω(R + (α' M1)⁻¹) after pruning a share R of L",
-    ),
-    Statement(
-        "T-prop4.1",
-        "T Proposition 4.1",
-        "W_Q and W_K align with the query's pattern",
-        "proposition",
-        "(17)–(19)",
-        ("T-thm3.3",),
-        "own part ≥ Ω(√log M1), other parts ≤ O(√log M1 (1/M1 + 1/M2))",
-    ),
-    Statement(
-        "T-cor4.3",
-        "T Corollary 4.3",
-        "attention on the query's pattern is 1 − Θ(M1^−C)",
-        "corollary",
-        "(20)",
-        ("T-thm3.3",),
-        "attention ≥ 1 − Θ(M1^−C) for any C > 1",
-    ),
-    Statement(
-        "T-prop4.5",
-        "T Proposition 4.5",
-        "neurons align with the mean pattern and ±q",
-        "proposition",
-        "(21), (22)",
-        ("T-thm3.3",),
-        "cosines ≥ 1 − Θ(1)/M2 and ≥ 1 − Θ(1)/M1",
-    ),
-)
-"""Paper T, in its order."""
-
-PAPER_S = (
-    Statement(
-        "S-setting",
-        "S §2, §3.2",
-        "T's model on λ µ + κ ν + noise, with β = Θ(log log M1) and M1 + M2 ≥ M1²",
-        "setting",
-        "(1)–(4)",
-        _all("S-setting", "§2", "β", "M1 + M2", "δ", "K", "α"),
-    ),
-    Statement(
-        "S-lem1",
-        "S §3.3, Lemma 1",
-        "Training tasks cover all patterns evenly; this takes at least M1 tasks",
-        "condition",
-        "",
-        _all("S-lem1", "§3.3"),
-    ),
-    Statement(
-        "S-thm1",
-        "S Theorem 1",
-        "how the required number of samples depends on λ*, τ and α",
-        "theorem",
-        "(5), (6)",
-        _S_TRAINED,
-        "T = Θ(√M λ*⁻¹ η⁻¹ (1 − ε_m − τ M1)^(−1/2) (C − α⁻¹)⁻¹); no error on training tasks",
-    ),
-    Statement(
-        "S-thm2",
-        "S Theorem 2",
-        "generalises out of domain with non-negative mixtures if l_ts ≥ 2/α'",
-        "theorem",
-        "(11)",
-        ("S-thm1", *_all("S-thm2", "k_i", "M1'", "l_ts")),
-        "no error out of domain",
-    ),
-    Statement(
-        "S-prop1",
-        "S Proposition 1",
-        "‖W_Q µ‖ and ‖W_K µ‖ grow, ‖W_Q ν‖ and ‖W_K ν‖ do not",
-        "proposition",
-        "(7)–(9)",
-        ("S-thm1",),
-        "≥ Θ(√log M) and ≤ Θ(1); attention → 1 − Θ(M^−C) at a rate of O(1/T)",
-    ),
-    Statement(
-        "S-prop2",
-        "S Proposition 2",
-        "the label part of the MLP is larger than its feature part",
-        "proposition",
-        "(10)",
-        ("S-thm1",),
-        "label part > feature part for a constant share of neurons, ≤ O(ξ) for the others",
-    ),
-    Statement(
-        "S-cor1",
-        "S Corollary 1",
-        "attention concentrates on the query's pattern",
-        "corollary",
-        "(12)",
-        ("S-thm2",),
-        "attention ≥ 1 − Θ(1/M)",
-    ),
-)
-"""Paper S, in its order."""
 
 STATEMENTS = (*PAPER_M, *PAPER_T, *PAPER_S)
 """All statements."""

@@ -69,8 +69,8 @@ class Reach(Experiment[ReachSettings]):
     paper = "Lemma 6: Σ G_i (l − i + 1) ≤ Θ(1) for t up to t_1 (39), whatever the length of prompts."
     reading = (
         "The 99 % quantile over prompts (left) and the mean (right), for models trained and tested at each length; "
-        "marks are means over seeds with 95 % intervals. Solid lines: independent gates of the measured size, "
-        "(1 − σ_query)/σ̄ for long prompts, σ̄ = (1 − p_a) σ_clean + p_a σ_outlier. It is larger after training because "
+        "marks are means over seeds with 95 % intervals. Solid lines: independent gates of the measured size, (1 − "
+        "σ_query)/σ̄ for long prompts, σ̄ = (1 − p_a) σ_clean + p_a σ_outlier. It is larger after training because "
         "gates are smaller; it then needs longer prompts to level off."
     )
     caption = "mean ± half of the 95 % interval over seeds"

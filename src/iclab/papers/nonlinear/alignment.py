@@ -51,10 +51,16 @@ class AlignmentSettings(TheoremPaper):
     watched: Annotated[int, Field(ge=2), Chosen("kept steps of that training", grid=True)] = 12
     test_prompts: Annotated[int, Field(ge=1), Chosen("per seed and condition", grid=True)] = 2_000
 
+    tail_prompts: Annotated[
+        int, Field(ge=1), Chosen("per seed and condition, for the 99th percentile over prompts", grid=True)
+    ] = 1_000
+
     def quick(self) -> Self:
         """Return the quick edition: no M1 = 20, fewer prompts; η stays."""
         fewer = tuple(n for n in self.relevant_values if n <= 16) or self.relevant_values
-        quick = super().quick().replace(step_size=self.step_size, relevant_values=fewer, test_prompts=500)
+        quick = (
+            super().quick().replace(step_size=self.step_size, relevant_values=fewer, test_prompts=500, tail_prompts=300)
+        )
         return quick.replace(context_length=self.context_length)
 
 

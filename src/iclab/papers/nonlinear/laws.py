@@ -97,6 +97,12 @@ class TheoremPaper(NonlinearPaper):
         return self.at(graph, **sizes | changes)
 
 
+def some(values: tuple[Any, ...], few: tuple[Any, ...]) -> tuple[Any, ...]:
+    """Return the values that are among a few, or all of a user's own."""
+    found = tuple(value for value in values if value in few)
+    return found if len(found) == len(few) else values
+
+
 def lasting(own: Paper, most: int, reach: float = REACH) -> Paper:
     """Return settings with the steps that a training is expected to need, and room for all patterns."""
     dimension = max(own.dimension, own.relevant + own.irrelevant)

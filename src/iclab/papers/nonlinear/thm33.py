@@ -10,7 +10,7 @@ import numpy as np
 
 from iclab.papers.mamba.times import mean_points
 from iclab.papers.mamba.times_chart import claimed_line, fitted, log_axis, mean, measured
-from iclab.papers.nonlinear.laws import GRAPHS, HALF, LATE, Sweep
+from iclab.papers.nonlinear.laws import GRAPHS, HALF, LATE, Sweep, watched_training
 from iclab.papers.nonlinear.settings import NonlinearPaper
 from iclab.papers.nonlinear.thm33_settings import SWEEPS, Theorem33Settings
 from iclab.probes import Row
@@ -28,7 +28,7 @@ from iclab.study.claims import (
     together,
 )
 from iclab.study.experiment import Condition, Experiment, in_groups
-from iclab.study.fits import NEAR, PowerLaw, exponent_point
+from iclab.study.fits import NEAR, PowerLaw, crossings, exponent_claim, exponent_point
 from iclab.study.rows import listed
 from iclab.theory.graph import TaskGraph
 
@@ -36,6 +36,8 @@ LOSS = 0.1
 """(11) says O(ε). Read as: below this."""
 SMALL = 0.01
 """(9): with enough examples there is no error. Read as: below this."""
+ENOUGH_LENGTH = 2.0
+"""The constant of Ω(log M1/α) in (9), that of S (5)."""
 NAMES = {"complete": "all tasks", "ring": "ring:1"}
 COLOURS = dict(zip(NAMES, PALETTE, strict=False))
 LOOKS = {
@@ -66,14 +68,16 @@ class Theorem33(Experiment[Theorem33Settings]):
     title = "How long T's Transformer trains, and on how many tasks and examples"
     paper = (
         "Theorem 3.3: T = Θ(η⁻¹ M1 α^(−2/3) β^(−2/3) √log M1) steps (10) bring the expected hinge loss over all tasks "
-        "to O(ε) (11), if l_ts ≥ 1/α' (9) and training tasks, of which M1 suffice, meet Condition 3.2."
+        "to O(ε) (11), if l_tr ≥ Ω(max{log M1/α, 1/(β²α)}), l_ts ≥ 1/α' (9) and training tasks, of which M1 suffice, "
+        "meet Condition 3.2."
     )
     reading = (
         "A to H: the first step with a loss below 0.5, and below 0.1, on fresh prompts of all tasks, against one "
         "quantity, for two sets of training tasks; dashed, the claimed slope. In D, m = M1² log M1 as the theorem "
         "requires. I: the loss after training on one step round the ring, by the distance of a task's two patterns on "
         "it. J: the error by the number of examples that have the query's pattern, l_ts = 1/α'; (9) says that one is "
-        "enough. Points are means over seeds with 95 % intervals."
+        "enough. K: the loss on long prompts after training on prompts of l_tr examples, all tasks, against "
+        "l_tr α / log M1; (9) says that a constant is enough. Points are means over seeds with 95 % intervals."
     )
     caption = "exponents: mean over seeds and 95 % interval"
     theorems = ("T-thm3.3",)
@@ -96,6 +100,13 @@ class Theorem33(Experiment[Theorem33Settings]):
                 prompts = own.prompts(relevant_fraction=fraction, context_length=_length(fraction))
                 cell = {"probe": "counted", "prompts": prompts, "count": settings.counted_prompts}
                 found += in_groups(settings, columns, own.training(), **cell)
+        for fraction in settings.length_fractions:
+            for length in settings.train_lengths:
+                own = settings.large("complete", settings.relevant, relevant_fraction=fraction, context_length=length)
+                columns = {"part": f"length {length}", "graph": "complete", "x": fraction}
+                prompts = own.prompts(context_length=settings.context_length)
+                cell = {"probe": "error", "prompts": prompts, "count": settings.test_prompts}
+                found += in_groups(settings, columns, watched_training(own, 1), **cell)
         return found
 
     def claims(self, settings: Theorem33Settings) -> list[Claim]:
@@ -116,6 +127,7 @@ class Theorem33(Experiment[Theorem33Settings]):
                 f"α' = {listed(settings.test_fractions)}",
                 judged(partial(_with_one, settings=settings), every_below, SMALL),
             ),
+            *_length_claims(settings),
         ]
 
     def table(self, rows: list[Row], settings: Theorem33Settings) -> list[dict[str, Any]]:
@@ -133,7 +145,8 @@ class Theorem33(Experiment[Theorem33Settings]):
     def chart(self, rows: list[Row], settings: Theorem33Settings) -> Figure:
         """Draw every sweep, losses by distance, and errors by the number of examples."""
         panels = [_sweep_panel(rows, settings, sweep) for sweep in SWEEPS]
-        return Figure([*panels, _distance_panel(rows, settings), _counted_panel(rows, settings)], columns=5, width=190)
+        panels += [_distance_panel(rows, settings), _counted_panel(rows, settings), _length_panel(rows, settings)]
+        return Figure(panels, columns=4, width=210)
 
 
 def _exponent_claim(settings: Theorem33Settings, sweep: Sweep) -> Claim:
@@ -158,6 +171,50 @@ def _exponent_claim(settings: Theorem33Settings, sweep: Sweep) -> Claim:
         direction=direction,
         ours=sweep.ours,
     )
+
+
+def _length_claims(settings: Theorem33Settings) -> list[Claim]:
+    """Claim l_tr of (9): that it suffices, and how the shortest one depends on α."""
+    fractions = listed(settings.length_fractions)
+    return [
+        Claim(
+            "T-thm3.3.train-length",
+            "training prompts of l_tr ≥ Ω(log M1/α) examples are long enough (9)",
+            f"hinge loss < {LOSS} on long prompts if l_tr ≥ {ENOUGH_LENGTH:g} log M1/α, all tasks, α = {fractions}",
+            judged(partial(_long_enough, settings=settings), every_below, LOSS),
+        ),
+        exponent_claim(
+            "T-thm3.3.shortest",
+            "the shortest that will do is ∝ 1/α",
+            partial(shortest, settings=settings),
+            -1.0,
+            seeds=settings.seeds,
+            where=f"shortest l_tr with a loss below {LOSS}, α = {fractions}, all tasks",
+            ours=True,
+        ),
+    ]
+
+
+def _at_length(rows: list[Row], length: int, fraction: float) -> BySeed:
+    mine = [row for row in rows if row["part"] == f"length {length}" and row["x"] == fraction]
+    return {row["seed"]: None if row["diverged"] else row["hinge"] for row in mine}
+
+
+def _long_enough(rows: list[Row], settings: Theorem33Settings) -> list[Point] | None:
+    named = {
+        f"α = {fraction:g}, l_tr = {length}": _at_length(rows, length, fraction)
+        for fraction in settings.length_fractions
+        for length in settings.train_lengths
+        if length >= ENOUGH_LENGTH * math.log(settings.relevant) / fraction
+    }
+    return mean_points(settings.seeds, named)
+
+
+def shortest(rows: list[Row], settings: Theorem33Settings) -> dict[float, BySeed]:
+    """Return each seed's shortest l_tr from which on the loss on long prompts is small, by α; None if there is none."""
+    lengths = sorted(settings.train_lengths)
+    found = {f: crossings(lengths, [_at_length(rows, n, f) for n in lengths], LOSS) for f in settings.length_fractions}
+    return {fraction: by_seed for fraction, by_seed in found.items() if by_seed}
 
 
 def _where(graph: str, sweep: Sweep) -> str:
@@ -247,4 +304,19 @@ def _counted_panel(rows: list[Row], settings: Theorem33Settings) -> Panel:
         known = [(c, m) for c, m in zip(counts, means, strict=True) if m is not None]
         series = Series(f"{name}, mean over α'", COLOURS[graph])
         panel.line(series, [c for c, _ in known], [m for _, m in known])
+    return panel
+
+
+def _length_panel(rows: list[Row], settings: Theorem33Settings) -> Panel:
+    scale = math.log(settings.relevant)
+    places = [n * f / scale for n in settings.train_lengths for f in settings.length_fractions]
+    x = log_axis("l_tr α / log M1", places, decades=True)
+    panel = Panel("K  loss by l_tr (9)", x=x, y=Axis("hinge loss", domain=(0, 1.05)), height=180)
+    panel.rule(y=LOSS, dash=DASHED)
+    panel.rule(x=ENOUGH_LENGTH, dash=DASHED)
+    for fraction, colour in zip(settings.length_fractions, PALETTE[2:], strict=False):
+        found = {n: _at_length(rows, n, fraction) for n in settings.train_lengths}
+        known = {n: value for n, by_seed in found.items() if (value := mean(by_seed)) is not None}
+        series = Series(f"α = {fraction:g}, all tasks", colour)
+        panel.line(series, [n * fraction / scale for n in known], list(known.values()))
     return panel

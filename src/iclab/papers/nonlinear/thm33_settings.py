@@ -7,7 +7,7 @@ from typing import Annotated, Any, Self
 
 from pydantic import Field
 
-from iclab.papers.nonlinear.laws import Counts, Sweep, TheoremPaper, Values
+from iclab.papers.nonlinear.laws import Counts, Sweep, TheoremPaper, Values, some
 from iclab.papers.nonlinear.settings import NonlinearPaper
 from iclab.study.settings import Chosen, Different
 
@@ -35,6 +35,10 @@ class Theorem33Settings(TheoremPaper):
     test_fractions: Annotated[
         tuple[Annotated[float, Field(gt=0, le=1)], ...], Field(min_length=1), Different, Chosen("α' of (9)", grid=True)
     ] = (0.1, 0.2, 0.4)
+    length_fractions: Annotated[
+        tuple[Annotated[float, Field(gt=0, le=1)], ...], Different, Chosen("α of l_tr in (9): a factor of 5", grid=True)
+    ] = (0.2, 0.35, 0.5, 0.7, 1.0)
+    train_lengths: Annotated[Counts, Chosen("l_tr of (9)", grid=True)] = (2, 3, 4, 6, 8, 12, 16, 24, 32)
     counted_prompts: Annotated[int, Field(ge=1), Chosen("per seed, for errors by numbers of examples", grid=True)] = (
         4_000
     )
@@ -45,21 +49,16 @@ class Theorem33Settings(TheoremPaper):
             super()
             .quick()
             .replace(
-                fraction_values=_some(self.fraction_values, (0.125, 0.25, 0.35, 0.5, 1.0)),
-                norm_values=_some(self.norm_values, (1.0, 2.0, 3.0, 4.5, 8.0)),
-                relevant_values=_some(self.relevant_values, (4, 5, 6, 8, 12)),
-                fixed_values=_some(self.fixed_values, (4, 6, 8, 16, 32)),
-                ring_relevant=_some(self.ring_relevant, (6, 8)),
-                test_fractions=_some(self.test_fractions, (0.2,)),
+                fraction_values=some(self.fraction_values, (0.125, 0.25, 0.35, 0.5, 1.0)),
+                norm_values=some(self.norm_values, (1.0, 2.0, 3.0, 4.5, 8.0)),
+                relevant_values=some(self.relevant_values, (4, 5, 6, 8, 12)),
+                fixed_values=some(self.fixed_values, (4, 6, 8, 16, 32)),
+                ring_relevant=some(self.ring_relevant, (6, 8)),
+                test_fractions=some(self.test_fractions, (0.2,)),
+                train_lengths=some(self.train_lengths, (2, 4, 8, 16, 32)),
                 counted_prompts=min(self.counted_prompts, 1_000),
             )
         )
-
-
-def _some(values: tuple[Any, ...], few: tuple[Any, ...]) -> tuple[Any, ...]:
-    """Return the values that are among a few, or all of a user's own."""
-    found = tuple(value for value in values if value in few)
-    return found if len(found) == len(few) else values
 
 
 def _field(name: str) -> Any:

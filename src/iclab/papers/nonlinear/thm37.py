@@ -8,7 +8,6 @@ from typing import Any
 
 from iclab.papers.mamba.times import mean_points
 from iclab.papers.mamba.times_chart import fitted, mean
-from iclab.papers.nonlinear.alignment import of
 from iclab.papers.nonlinear.laws import GRAPHS, watched_training
 from iclab.papers.nonlinear.settings import NonlinearPaper
 from iclab.papers.nonlinear.thm33 import NAMES
@@ -16,6 +15,7 @@ from iclab.papers.nonlinear.thm37_chart import LITTLE, draw
 from iclab.papers.nonlinear.thm37_rows import (
     PruningTheoremSettings,
     by_seed,
+    extra,
     fates,
     lengths,
     neurons_of,
@@ -25,9 +25,9 @@ from iclab.papers.nonlinear.thm37_rows import (
 )
 from iclab.probes import LARGE, Pruning, Row
 from iclab.study.charts import Figure
-from iclab.study.claims import BySeed, Claim, Direction, Point, every_above, every_below, every_within, judged
+from iclab.study.claims import BySeed, Claim, Direction, Point, every_above, every_below, every_within, judged, together
 from iclab.study.experiment import Condition, Experiment, in_groups
-from iclab.study.fits import PowerLaw, bound_claim
+from iclab.study.fits import NEAR, PowerLaw, bound_claim, exponent_point
 from iclab.study.rows import listed
 
 GAP = 0.25
@@ -38,8 +38,6 @@ CLOSE = 0.05
 """How far a loss may be from the predicted one."""
 NEARLY = 0.95
 """Lucky neurons end in L, others do not. Read as: more than this share of them, less than 1 − it."""
-SHARE = 0.25
-"""Lemma B.9 says Ω(m). Read as: more than the two eighths that are lucky for a single prompt."""
 MUCH = 0.01
 """Errors: clearly more."""
 
@@ -59,7 +57,9 @@ class PruningTheorem(Experiment[PruningTheoremSettings]):
         "hinge loss after pruning all neurons outside L, and before, against M1. C: the hinge loss after pruning a "
         "share R of all neurons at random within L; dotted, the loss if every output shrinks by the share of L that is "
         "gone. D: the share of neurons that end in L, of those that (52), (53) name before training and of the others. "
-        "E: the error after pruning half of all neurons at random, against m. Means over seeds with 95 % intervals."
+        "E: the error after pruning half of all neurons at random, against m. F: what few examples that matter, "
+        "α' = 0.2, add to the loss of α' = 1 after pruning R = 0.05 in L, against M1, prompts of 20 examples; dashed, "
+        "1/M1. Means over seeds with 95 % intervals."
     )
     caption = "mean over seeds"
     theorems = ("T-thm3.7",)
@@ -84,6 +84,11 @@ class PruningTheorem(Experiment[PruningTheoremSettings]):
                 ask("whole", graph, relevant, own, "error")
                 ask("pruned", graph, relevant, own, "error", pruning=Pruning(rate=1.0, among="small", order="random"))
                 ask("lucky", graph, relevant, own, "lucky")
+                for fraction in settings.test_fractions:
+                    prompts = own.prompts(relevant_fraction=fraction, context_length=settings.test_length)
+                    pruning = Pruning(rate=min(settings.rates), among="large", order="random")
+                    part = f"fraction {fraction:g}"
+                    ask(part, graph, relevant, own, "error", prompts=prompts, pruning=pruning)
             ask("neurons", graph, 0.0, base, "neurons")
             ask("shrunk", graph, 0.0, base, "shrunk")
             for rate in (0.0, *settings.rates):
@@ -113,6 +118,7 @@ class PruningTheorem(Experiment[PruningTheoremSettings]):
             line["rise / R"] = ", ".join(
                 "–" if r is None else f"{r / x:.2f}" for r, x in zip(rises, settings.rates, strict=True)
             )
+            line["few examples, exponent in M1"] = fitted(PowerLaw(extra(rows, settings, graph)))["exponent"]
             lines.append(line)
         return lines
 
@@ -154,7 +160,13 @@ def _length_claims(settings: PruningTheoremSettings) -> list[Claim]:
 
 
 def _loss_claims(settings: PruningTheoremSettings) -> list[Claim]:
-    rates = listed(settings.rates)
+    rates, (few, many) = listed(settings.rates), settings.test_fractions
+    extras = together(
+        *(
+            exponent_point(settings.seeds, partial(extra, settings=settings, graph=graph), name, "diverged")
+            for graph, name in NAMES.items()
+        )
+    )
     return [
         Claim(
             "T-thm3.7.small",
@@ -170,6 +182,14 @@ def _loss_claims(settings: PruningTheoremSettings) -> list[Claim]:
             direction=Direction(
                 "the loss rises at every R", judged(partial(_rises, settings=settings), every_above, 0.0)
             ),
+        ),
+        Claim(
+            "T-thm3.7.examples",
+            "pruning costs (α' M1)⁻¹ besides (16)",
+            f"exponent of M1 in the loss at α' = {few:g} − that at {many:g} within {NEAR:g} of −1, "
+            f"R = {min(settings.rates):g}, l_ts = {settings.test_length}, both graphs",
+            judged(extras, every_within, -1 - NEAR, -1 + NEAR),
+            direction=Direction("below 0", judged(extras, every_below, 0.0)),
         ),
         Claim(
             "T-thm3.7.shrink",
@@ -191,12 +211,6 @@ def _loss_claims(settings: PruningTheoremSettings) -> list[Claim]:
 def _fate_claims(settings: PruningTheoremSettings) -> list[Claim]:
     where = f"both graphs, M1 = {listed(settings.relevant_values)}"
     return [
-        Claim(
-            "T-thm3.7.lucky-share",
-            "a constant share of all neurons is lucky at the start, |W|, |U| ≥ Ω(m) (Lemma B.9)",
-            f"more than {SHARE} of them, for one training task or more, {where}",
-            judged(partial(_shares, settings=settings), every_above, SHARE),
-        ),
         Claim(
             "T-thm3.7.lucky",
             "neurons that are lucky at the start, (52) and (53), grow and form L (Lemma B.10)",
@@ -261,21 +275,6 @@ def _widths(rows: list[Row], settings: PruningTheoremSettings) -> list[Point] | 
         return {s: None if v is None or whole.get(s) is None else v - (whole[s] or 0.0) for s, v in few.items()}
 
     return _everywhere(settings, (min(settings.widths),), number)
-
-
-def _shares(rows: list[Row], settings: PruningTheoremSettings) -> list[Point] | None:
-    """Return the share of lucky neurons at the start."""
-
-    def number(graph: str, relevant: int) -> BySeed:
-        found: dict[int, dict[bool, int] | None] = {}
-        for row in of(rows, part="lucky", graph=graph, x=relevant):
-            if row["diverged"]:
-                found[row["seed"]] = None
-            elif (mine := found.setdefault(row["seed"], {})) is not None:
-                mine[row["lucky"]] = row["neurons"]
-        return {s: None if not n else n.get(True, 0) / max(1, sum(n.values())) for s, n in found.items()}
-
-    return _everywhere(settings, settings.relevant_values, number)
 
 
 def _fates(rows: list[Row], settings: PruningTheoremSettings, lucky: bool) -> list[Point] | None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from iclab.papers.mamba.times_chart import claimed_line, log_axis, mean, measured
 from iclab.papers.nonlinear.thm33 import COLOURS, NAMES
-from iclab.papers.nonlinear.thm37_rows import PruningTheoremSettings, by_seed, fates, lengths, predicted_loss
+from iclab.papers.nonlinear.thm37_rows import PruningTheoremSettings, by_seed, extra, fates, lengths, predicted_loss
 from iclab.probes import Row
 from iclab.study.charts import DASHED, DOTTED, INK, PALETTE, Axis, Figure, Panel, Series, reference
 
@@ -21,6 +21,7 @@ def draw(rows: list[Row], settings: PruningTheoremSettings) -> Figure:
         _rates_panel(rows, settings),
         _fates_panel(rows, settings),
         _widths_panel(rows, settings),
+        _extra_panel(rows, settings),
     ]
     return Figure(panels, columns=3, width=270)
 
@@ -69,7 +70,7 @@ def _fates_panel(rows: list[Row], settings: PruningTheoremSettings) -> Panel:
     axis = log_axis("patterns M1", settings.relevant_values)
     panel = Panel("D  neurons that end in L", x=axis, y=Axis("share", domain=(0, 1)), height=200)
     for lucky, title, colour in ((True, "lucky at the start", PALETTE[2]), (False, "not lucky", INK)):
-        series = Series(f"{title} (ring:1)", colour, line=False, size=45.0, mark="square", hollow=not lucky)
+        series = Series(f"{title} (ring:1)", colour, line=False, size=45.0, mark="triangle-up", hollow=not lucky)
         measured(panel, series, {n: fates(rows, "ring", n, lucky) for n in settings.relevant_values})
     return panel
 
@@ -86,4 +87,15 @@ def _widths_panel(rows: list[Row], settings: PruningTheoremSettings) -> Panel:
             found = {float(n): by_seed(rows, "error", part=part, graph=graph, x=n) for n in settings.widths}
             series = Series(f"{name}, {title}", COLOURS[graph], line=False, size=45.0, hollow=hollow, mark="diamond")
             measured(panel, series, found)
+    return panel
+
+
+def _extra_panel(rows: list[Row], settings: PruningTheoremSettings) -> Panel:
+    found = {graph: extra(rows, settings, graph) for graph in NAMES}
+    heights = [v for by_x in found.values() for by_seed in by_x.values() for v in by_seed.values() if v and v > 0]
+    x, y = log_axis("patterns M1", settings.relevant_values), log_axis("loss, few − all", heights, decades=True)
+    panel = Panel("F  the term (α' M1)⁻¹ of (16)", x=x, y=y, height=200)
+    for graph, by_x in found.items():
+        claimed_line(panel, by_x, -1.0)
+        measured(panel, Series(f"trained on {NAMES[graph]}", COLOURS[graph], line=False, size=45.0), by_x)
     return panel

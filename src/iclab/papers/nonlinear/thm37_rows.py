@@ -32,6 +32,11 @@ class PruningTheoremSettings(TheoremPaper):
         *(0.05, 0.1, 0.2),
         *(0.3, 0.4, 0.5),
     )
+    test_fractions: Annotated[
+        tuple[Annotated[float, Field(gt=0, le=1)], Annotated[float, Field(gt=0, le=1)]],
+        Chosen("α' of the term (α' M1)⁻¹ of (16): few examples that matter, and all", grid=True),
+    ] = (0.2, 1.0)
+    test_length: Annotated[int, Field(ge=1), Chosen("l_ts of that term, the paper's l_tr")] = 20
     widths: Annotated[Counts, Chosen("m, for errors at R = 0.5", grid=True)] = (10, 20, 50, 100, 200)
     half: Annotated[float, Field(gt=0, lt=1), Chosen("R at which errors are compared")] = 0.5
     test_prompts: Annotated[int, Field(ge=1), Chosen("per seed and condition", grid=True)] = 2_000
@@ -95,6 +100,19 @@ def rise(rows: list[Row], graph: str, rate: float) -> BySeed:
     for seed, value in after.items():
         start = before.get(seed)
         found[seed] = None if value is None or start is None else value - start
+    return found
+
+
+def extra(rows: list[Row], settings: PruningTheoremSettings, graph: str) -> dict[float, BySeed]:
+    """Return what few examples that matter add to the loss after pruning, by M1: the loss at α' = 0.2 − that at 1."""
+    found: dict[float, BySeed] = {}
+    for relevant in settings.relevant_values:
+        parts = (f"fraction {fraction:g}" for fraction in settings.test_fractions)
+        few, many = (by_seed(rows, "hinge", part=part, graph=graph, x=relevant) for part in parts)
+        if few:
+            found[float(relevant)] = {
+                s: None if v is None or many.get(s) is None else v - (many[s] or 0.0) for s, v in few.items()
+            }
     return found
 
 

@@ -42,6 +42,12 @@ class MixtureSettings(SelectorTheorems):
     test_fractions: Annotated[
         tuple[Annotated[float, Field(gt=0, le=1)], ...], Field(min_length=1), Different, Chosen("α' of l_ts", grid=True)
     ] = (0.2, 0.4)
+    angles: Annotated[
+        tuple[Annotated[float, Field(ge=0, lt=90)], ...],
+        Field(min_length=1),
+        Different,
+        Chosen("degrees by which ν' lean towards µ", grid=True),
+    ] = (0.0, 15.0, 30.0, 45.0, 60.0, 75.0)
     test_prompts: Annotated[int, Field(ge=1), Chosen("per seed and condition", grid=True)] = 2_000
 
     def quick(self) -> Self:
@@ -68,6 +74,19 @@ def drawn(relevant: int, number: int, which: int) -> Mixtures:
     return tuple(rows)
 
 
+def leaning(relevant: int, irrelevant: int, angle: float) -> Mixtures:
+    """Return ν'_k = ν_k cos θ + µ_j sin θ as weights of all patterns, j = k mod M1.
+
+    >>> [round(weight, 3) for weight in leaning(2, 3, 30.0)[2]]
+    [0.5, 0.0, 0.0, 0.0, 0.866]
+    """
+    along, aside = math.sin(math.radians(angle)), math.cos(math.radians(angle))
+    rows = np.zeros((irrelevant, relevant + irrelevant))
+    for k in range(irrelevant):
+        rows[k, k % relevant], rows[k, relevant + k] = along, aside
+    return tuple(tuple(map(float, row)) for row in rows)
+
+
 class Mixed(Experiment[MixtureSettings]):
     """Errors on mixtures of patterns, and by the number of examples with the query's pattern."""
 
@@ -81,7 +100,8 @@ class Mixed(Experiment[MixtureSettings]):
         "A: the error on random mixtures after training on M1 = 4 patterns, one point per set of mixtures, against the "
         "smallest sum of weights of its patterns, with prompts of 40 examples. Orthogonal mixtures without negative "
         "weights share no pattern, so the sum is at least 1. B: the error at l_ts = 2/α' by the number of examples "
-        "with the query's pattern; the theorem counts on one. Means over seeds with 95 % intervals."
+        "with the query's pattern; the theorem counts on one. C: the error if irrelevant test patterns are "
+        "ν cos θ + µ sin θ, in domain otherwise. Means over seeds with 95 % intervals."
     )
     caption = "mean over seeds"
     theorems = ("S-thm2",)
@@ -105,11 +125,17 @@ class Mixed(Experiment[MixtureSettings]):
             columns = {"part": "counted", "x": fraction, "which": 0}
             cell = {"probe": "counted", "prompts": prompts, "count": 4 * settings.test_prompts}
             found += in_groups(settings, columns, training, **cell)
+        for angle in settings.angles:
+            prompts = own.prompts(irrelevant_mixtures=leaning(own.relevant, own.irrelevant, angle))
+            columns = {"part": "leaning", "x": angle, "which": 0}
+            cell = {"probe": "error", "prompts": prompts, "count": settings.test_prompts}
+            found += in_groups(settings, columns, training, **cell)
         return found
 
     def claims(self, settings: MixtureSettings) -> list[Claim]:
         """Return both halves of the theorem."""
         numbers = listed(settings.numbers)
+        leans: list[tuple[str, Row]] = [(f"{a:g} degrees", {"part": "leaning", "x": a}) for a in settings.angles]
         return [
             Claim(
                 "S-thm2.mixtures",
@@ -123,6 +149,12 @@ class Mixed(Experiment[MixtureSettings]):
                 f"error of prompts with exactly one example of the query's pattern < {NONE} at l_ts = 2/α', "
                 f"α' = {listed(settings.test_fractions)}",
                 judged(partial(_with_one, settings=settings), every_below, NONE),
+            ),
+            Claim(
+                "S-thm2.leaning",
+                "irrelevant test patterns may be any outside the span of µ, so they may lean towards µ (Theorem 2)",
+                f"mean error < {NONE} if ν' lean towards µ by {listed(settings.angles)} degrees",
+                judged(partial(error_points, seeds=settings.seeds, cells=leans), every_below, NONE),
             ),
         ]
 
@@ -139,6 +171,10 @@ class Mixed(Experiment[MixtureSettings]):
                 value = mean(_counted(rows, fraction, count))
                 test = f"l_ts = 2/α', α' = {fraction:g}, {count} examples of the query's pattern"
                 lines.append({"test": test, "error": "–" if value is None else f"{value:.4f}"})
+        for angle in settings.angles:
+            value = mean(_leaning(rows, angle))
+            test = f"ν' lean towards µ by {angle:g} degrees"
+            lines.append({"test": test, "error": "–" if value is None else f"{value:.4f}"})
         return lines
 
     def chart(self, rows: list[Row], settings: MixtureSettings) -> Figure:
@@ -157,7 +193,11 @@ class Mixed(Experiment[MixtureSettings]):
             found = {count: _counted(rows, fraction, count) for count in COUNTS}
             known = {count: by_seed for count, by_seed in found.items() if by_seed}
             second.curve(Series(f"α' = {fraction:g}", colour), list(known), list(known.values()))
-        return Figure([first, second], columns=2, width=320)
+        third = Panel("C  ν' that lean towards µ", x=Axis("degrees", ticks=settings.angles), y=scale, height=220)
+        third.rule(y=NONE)
+        series = Series("training tasks and all others", PALETTE[4], line=False, size=45.0)
+        measured(third, series, {angle: _leaning(rows, angle) for angle in settings.angles})
+        return Figure([first, second, third], columns=3, width=290)
 
 
 def _error(rows: list[Row], number: int, which: int) -> BySeed:
@@ -167,6 +207,10 @@ def _error(rows: list[Row], number: int, which: int) -> BySeed:
 def _counted(rows: list[Row], fraction: float, count: int) -> BySeed:
     mine = of(rows, part="counted", x=fraction)
     return {r["seed"]: r["error"] for r in mine if r["diverged"] or r["same_examples"] == count}
+
+
+def _leaning(rows: list[Row], angle: float) -> BySeed:
+    return {row["seed"]: row["error"] for row in of(rows, part="leaning", x=angle)}
 
 
 def _mixtures(rows: list[Row], settings: MixtureSettings) -> list[Point] | None:
