@@ -102,7 +102,7 @@ class Theorem33(Experiment[Theorem33Settings]):
                 found += in_groups(settings, columns, own.training(), **cell)
         for fraction in settings.length_fractions:
             for length in settings.train_lengths:
-                own = settings.large("complete", settings.relevant, relevant_fraction=fraction, context_length=length)
+                own = settings.trained_on(length, fraction)
                 columns = {"part": f"length {length}", "graph": "complete", "x": fraction}
                 prompts = own.prompts(context_length=settings.context_length)
                 cell = {"probe": "error", "prompts": prompts, "count": settings.test_prompts}
@@ -314,9 +314,9 @@ def _length_panel(rows: list[Row], settings: Theorem33Settings) -> Panel:
     panel = Panel("K  loss by l_tr (9)", x=x, y=Axis("hinge loss", domain=(0, 1.05)), height=180)
     panel.rule(y=LOSS, dash=DASHED)
     panel.rule(x=ENOUGH_LENGTH, dash=DASHED)
-    for fraction, colour in zip(settings.length_fractions, PALETTE[2:], strict=False):
+    for fraction, colour in zip(settings.length_fractions, PALETTE, strict=False):
         found = {n: _at_length(rows, n, fraction) for n in settings.train_lengths}
         known = {n: value for n, by_seed in found.items() if (value := mean(by_seed)) is not None}
-        series = Series(f"α = {fraction:g}, all tasks", colour)
+        series = Series(f"α = {fraction:g}, all tasks", colour, mark="diamond")
         panel.line(series, [n * fraction / scale for n in known], list(known.values()))
     return panel

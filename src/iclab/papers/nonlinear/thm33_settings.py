@@ -38,10 +38,15 @@ class Theorem33Settings(TheoremPaper):
     length_fractions: Annotated[
         tuple[Annotated[float, Field(gt=0, le=1)], ...], Different, Chosen("α of l_tr in (9): a factor of 5", grid=True)
     ] = (0.2, 0.35, 0.5, 0.7, 1.0)
-    train_lengths: Annotated[Counts, Chosen("l_tr of (9)", grid=True)] = (2, 3, 4, 6, 8, 12, 16, 24, 32)
+    train_lengths: Annotated[Counts, Chosen("l_tr of (9)", grid=True)] = (2, 4, 6, 8, 12, 16, 32)
     counted_prompts: Annotated[int, Field(ge=1), Chosen("per seed, for errors by numbers of examples", grid=True)] = (
         4_000
     )
+
+    def trained_on(self, length: int, fraction: float) -> NonlinearPaper:
+        """Return the settings of a training on prompts of l_tr examples; η = 1, since only its end counts."""
+        sizes = {"relevant_fraction": fraction, "context_length": length, "step_size": 1.0}
+        return self.large("complete", self.relevant, **sizes)
 
     def quick(self) -> Self:
         """Return the quick edition: five values per exponent, fewer patterns."""
