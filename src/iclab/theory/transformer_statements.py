@@ -138,7 +138,7 @@ PAPER_T = (
         "T Lemma B.11",
         "Condition 3.2 takes M1 training tasks or more",
         "lemma",
-        "",
+        "C.1 (1), (2)",
         ("T-cond3.2",),
         "|T_tr| ≥ M1",
     ),

@@ -18,6 +18,7 @@ from iclab.prompts.tasks import Listed
 from iclab.study.charts import DASHED, PALETTE, Axis, Figure, Panel, Series
 from iclab.study.claims import BySeed, Claim, Point, every_above, every_below, every_within, judged
 from iclab.study.experiment import Condition, Experiment, in_groups
+from iclab.study.fits import ROUNDING
 from iclab.study.settings import Chosen, Different
 
 LOSS = 0.1
@@ -107,7 +108,7 @@ class FewestTasks(Experiment[FewestSettings]):
                 "T-lemB.11.count",
                 "Condition 3.2 takes at least M1 tasks (Lemma B.11)",
                 f"the fewest tasks of all sets that meet it / M1 is 1, M1 = {values}",
-                judged(partial(_counts, settings=settings), every_within, 1.0, 1.0),
+                judged(partial(_counts, settings=settings), every_within, 1 - ROUNDING, 1 + ROUNDING),
             ),
             Claim(
                 "T-lemB.11.enough",
