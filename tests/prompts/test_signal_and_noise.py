@@ -79,9 +79,20 @@ def test_irrelevant_mixtures_stand_in_for_irrelevant_patterns():
     assert (batch.index[..., 0] >= 7).all()
 
 
+def test_irrelevant_mixtures_may_have_a_part_along_relevant_patterns():
+    mixtures = ((0.6, 0, 0, 0.8, 0, 0, 0), (0, 0, 1.0, 0, 0, 0, 1.0))
+    shifted = PLAIN.replace(irrelevant_mixtures=mixtures)
+    batch = shifted.draw([0], Stream.TEST, count=50, dtype=np.float64)
+    along = dense(shifted, batch)[..., :9] @ PATTERNS.basis(0).directions.T
+    relevant = 3.0 * np.eye(7)[batch.index[..., 0]]
+    expected = relevant + 3.0 * batch.coefficient[..., 1:2] * np.asarray(mixtures)[batch.index[..., 1] - 7]
+    np.testing.assert_allclose(along, expected, atol=1e-12)
+
+
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
+        ({"irrelevant_mixtures": ((1, 0, 0, 0, 0, 0, 0), (1, 0, 0, 0))}, "or of all 7 relevant and irrelevant ones"),
         ({"noise": -0.1}, "noise = -0.1: .*greater than or equal to 0"),
         ({"signal": (0.0, 1.0)}, "greater than 0"),
         ({"signal": (0.9, 0.5)}, "the first must be at most the second"),

@@ -143,7 +143,7 @@ def test_claims_of_proposition_4_1(changes, failing):
     assert all(verdict == "holds" for name, verdict in found.items() if name not in failing)
 
 
-def mass_rows(power, out=None, ratio=1.0):
+def mass_rows(power, out=None, ratio=1.0, tail=-1.5):
     rows = []
     for graph in GRAPHS:
         for n in RELEVANT:
@@ -152,6 +152,8 @@ def mass_rows(power, out=None, ratio=1.0):
             size = predicted_deficit(shape, 1.0, SETTINGS.large(graph, n)) / ratio
             for test, p in (("met", power), ("unmet", power), ("out", power if out is None else out)):
                 missing = 0.1 * (n / 4) ** p if power is not None else size
+                where = {"graph": graph, "x": n, "test": f"{test} tail", "diverged": False}
+                rows += [{**where, "seed": s, "missed_99": 0.3 * n**tail * (1 + s / 99)} for s in range(SEEDS)]
                 rows += [
                     {
                         "graph": graph,
@@ -172,7 +174,9 @@ def mass_verdicts(rows):
 
 
 def test_claims_of_corollary_4_3():
-    assert mass_verdicts(mass_rows(-1.5))["mass"] == "holds"
+    found = mass_verdicts(mass_rows(-1.5))
+    assert (found["mass"], found["tail"]) == ("holds", "holds")
+    assert mass_verdicts(mass_rows(-1.5, tail=-0.5))["tail"] == "in direction"
     found = mass_verdicts(mass_rows(-0.8, out=0.3))
     assert (found["mass"], found["proof"], found["out"]) == ("in direction", "holds", "fails")
     assert mass_verdicts(mass_rows(None))["kernel"] == "holds"

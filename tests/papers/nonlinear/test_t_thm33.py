@@ -67,8 +67,8 @@ def test_one_graph_is_enough_to_fail_and_a_seed_that_never_gets_there_forbids_ho
 
 def test_what_is_no_claim_of_the_paper_is_ours_and_trained_on_one_graph():
     ours = {c.id.removeprefix("T-thm3.3.") for c in EXPERIMENT.claims(SETTINGS) if c.ours}
-    assert ours == {"relevant-alone", "scale", "neurons", "irrelevant"}
-    assert all(BY_NAME[name].graphs == ("complete",) for name in ours)
+    assert ours == {"relevant-alone", "scale", "neurons", "irrelevant", "shortest"}
+    assert all(BY_NAME[name].graphs == ("complete",) for name in ours - {"shortest"})
 
 
 @pytest.mark.parametrize("quick", [False, True])
@@ -151,3 +151,34 @@ def test_prompts_of_9_are_as_long_as_it_says_and_distances_are_those_of_the_ring
         elif part in BY_NAME:
             assert condition.cell.at == "every"
             assert HALF == 0.5
+
+
+def length_rows(power=-1.0, constant=1.2):
+    """Losses that are small from l_tr = constant × log M1 × α^power on."""
+    return [
+        {
+            **{"part": f"length {n}", "graph": "complete", "x": a, "seed": s, "diverged": False},
+            "hinge": 0.1 * (constant * math.log(8) * a**power * (1 + s / 99) / n) ** 4,
+        }
+        for a in SETTINGS.length_fractions
+        for n in SETTINGS.train_lengths
+        for s in range(SEEDS)
+    ]
+
+
+def test_l_tr_of_9_suffices_and_is_as_short_as_it_can_be():
+    found = verdicts(length_rows())
+    assert (found["train-length"], found["shortest"]) == ("holds", "holds")
+    assert verdicts(length_rows(constant=4.0))["train-length"] == "fails"
+    assert verdicts(length_rows(power=-0.5))["shortest"] == "in direction"
+
+
+def test_l_tr_is_that_of_the_training_prompts_alone():
+    for condition in EXPERIMENT.conditions(SETTINGS.replace(seeds=1)):
+        part, _, length = condition.columns["part"].partition(" ")
+        if part == "length":
+            training = condition.cell.training.training
+            assert training.prompts.context_length == int(length)
+            assert condition.cell.prompts.context_length == SETTINGS.context_length
+            assert training.prompts.relevant_fraction == condition.columns["x"]
+            assert training.recipe.step_size == 1.0

@@ -9,7 +9,7 @@ from iclab.catalog import find
 from iclab.papers.nonlinear.alignment import graph_of
 from iclab.papers.nonlinear.laws import GRAPHS
 from iclab.papers.nonlinear.prop45 import ANGLES
-from iclab.papers.nonlinear.thm34 import ShiftTheoremSettings, drawn, predicted_mass
+from iclab.papers.nonlinear.thm34 import STRONG, ShiftTheoremSettings, drawn, predicted_mass
 from iclab.papers.nonlinear.thm37_rows import PruningTheoremSettings
 
 SEEDS = 3
@@ -37,7 +37,7 @@ def test_predicted_attention_is_that_of_a_prompt_with_exact_shares():
     assert predicted_mass(graph, time, triple, own) == pytest.approx(np.mean(found))
 
 
-def verdicts(loss=0.01, error=0.001, off=0.0):
+def verdicts(loss=0.01, error=0.001, off=0.0, strong=0.0):
     rows = []
     for graph in GRAPHS:
         shape, own = graph_of(graph, 8), SETTINGS.large(graph, 8)
@@ -51,6 +51,7 @@ def verdicts(loss=0.01, error=0.001, off=0.0):
                 for which, triple in enumerate(triples):
                     bad = part == "anywhere" or which == 1
                     numbers = {"hinge": loss if bad else 0.0, "error": error if bad else 0.0}
+                    numbers["hinge"] += strong * (part == STRONG and which == 1)
                     rows.append({**where, "part": part, "which": which, "probe": "error", **numbers})
                     same = predicted_mass(shape, 1.0, triple, own) + off * (-1) ** which
                     rows.append({**where, "part": part, "which": which, "probe": "attention", "same": same})
@@ -62,8 +63,21 @@ def test_claims_of_theorem_3_4():
     assert set(verdicts().values()) == {"holds"}
     assert verdicts(loss=0.3)["suffices"] == "fails"  # one triple is enough
     assert verdicts(error=0.05)["error"] == "fails"
+    assert verdicts(strong=0.05)["strong"] == "fails"
     found = verdicts(off=0.1)
     assert {found["curve.ring"], found["curve.complete"]} == {"fails"}
+
+
+def test_strong_irrelevant_patterns_are_tested_on_the_same_triples():
+    cells = {}
+    for condition in find("T-thm3.4").conditions(SETTINGS.replace(seeds=1)):
+        where = condition.columns
+        if where["graph"] == "ring" and where["probe"] == "error" and where["part"] != "anywhere":
+            cells[where["part"], where["which"]] = condition.cell.prompts
+    strong = [which for part, which in cells if part == STRONG]
+    assert strong == [0, 1, 2]
+    for which in strong:
+        assert cells[STRONG, which] == cells["inside", which].replace(irrelevant_scale=5.0)
 
 
 @pytest.mark.parametrize(("power", "verdict"), [(-1.0, "holds"), (-0.3, "in direction"), (0.2, "fails")])

@@ -13,7 +13,9 @@ EXPERIMENT = find("T-thm3.7")
 SETTINGS = PruningTheoremSettings(seeds=SEEDS)
 
 
-def made_up(power=-0.5, spread=False, small=0.01, slope=1.0, bend=0.0, off=0.0, few=0.2, lucky=1.0, unlucky=0.0):
+def made_up(
+    power=-0.5, spread=False, small=0.01, slope=1.0, bend=0.0, off=0.0, few=0.2, lucky=1.0, unlucky=0.0, extra=-1.0
+):
     """Rows of a model as the paper has it: outputs of 1, six of ten neurons in L."""
     rows = []
 
@@ -31,6 +33,8 @@ def made_up(power=-0.5, spread=False, small=0.01, slope=1.0, bend=0.0, off=0.0, 
             for n in SETTINGS.relevant_values:
                 add("whole", graph, n, seed, hinge=0.001)
                 add("pruned", graph, n, seed, hinge=0.001 + small * wobble)
+                add("fraction 1", graph, n, seed, hinge=0.05)
+                add("fraction 0.2", graph, n, seed, hinge=0.05 + n**extra * wobble)
                 for kind, share, count in ((True, lucky, 450), (False, unlucky, 550)):
                     large = int(count * share) - seed * (share > 0)
                     add("lucky", graph, n, seed, lucky=kind, neurons=count, large=large)
@@ -64,6 +68,9 @@ CLAIMS = {claim.id.removeprefix("T-thm3.7."): claim for claim in EXPERIMENT.clai
         ({"bend": 0.01}, "linear", "holds"),
         ({"bend": 1.0}, "linear", "in direction"),
         ({"slope": 0.0, "off": -0.1}, "linear", "fails"),
+        ({}, "examples", "holds"),
+        ({"extra": -0.5}, "examples", "in direction"),
+        ({"extra": 0.1}, "examples", "fails"),
         ({}, "shrink", "holds"),
         ({"off": 0.2}, "shrink", "fails"),
         ({"slope": 0.5}, "shrink", "fails"),
@@ -98,6 +105,10 @@ def test_prunings_are_those_of_the_theorem():
         part, pruning = condition.columns["part"], condition.cell.pruning
         if part == "rates":
             assert (pruning.among, pruning.order, pruning.rate) == ("large", "random", condition.columns["x"])
+        elif part.startswith("fraction"):
+            prompts = condition.cell.prompts
+            assert (pruning.among, pruning.rate, prompts.context_length) == ("large", 0.05, 20)
+            assert prompts.relevant_fraction == float(part.removeprefix("fraction "))
         elif part == "pruned":
             assert (pruning.among, pruning.rate) == ("small", 1.0)
         elif part == "widths":

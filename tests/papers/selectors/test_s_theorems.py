@@ -9,7 +9,7 @@ from iclab.catalog import find
 from iclab.papers.selectors.laws import FRACTION, GRAPH, NOISE, SIGNAL, SWEEPS, TOTAL, UNIFORM, WIDTH, SelectorTheorems
 from iclab.papers.selectors.prop2 import PartSettings
 from iclab.papers.selectors.props import NormSettings, two_mixtures
-from iclab.papers.selectors.thm2 import MixtureSettings, drawn
+from iclab.papers.selectors.thm2 import MixtureSettings, drawn, leaning
 
 SEEDS = 3
 SETTINGS = SelectorTheorems(seeds=SEEDS)
@@ -104,12 +104,17 @@ class TestTheorem2:
             np.testing.assert_allclose(found @ found.T, np.eye(number), atol=1e-12)
         assert drawn(4, number, 0) != drawn(4, number, 1)
 
-    def rows(self, bad=0.0, one=0.0):
+    def rows(self, bad=0.0, one=0.0, leant=0.0):
         where = {"diverged": False, "prompts": 50_000}
         rows = [
             {**where, "part": "mixtures", "x": n, "which": w, "seed": s, "error": bad if (n, w) == (3, 1) else 0.0}
             for n in (2, 3)
             for w in range(3)
+            for s in range(SEEDS)
+        ]
+        rows += [
+            {**where, "part": "leaning", "x": a, "which": 0, "seed": s, "error": leant if a > 50 else 0.0}
+            for a in self.settings.angles
             for s in range(SEEDS)
         ]
         return rows + [
@@ -120,9 +125,23 @@ class TestTheorem2:
         ]
 
     def test_claims(self):
-        assert verdicts("S-thm2", self.settings, self.rows()) == {"mixtures": "holds", "length": "holds"}
+        assert verdicts("S-thm2", self.settings, self.rows()) == dict.fromkeys(
+            ("mixtures", "length", "leaning"), "holds"
+        )
         assert verdicts("S-thm2", self.settings, self.rows(bad=0.1))["mixtures"] == "fails"  # one set is enough
         assert verdicts("S-thm2", self.settings, self.rows(one=0.1))["length"] == "fails"
+        assert verdicts("S-thm2", self.settings, self.rows(leant=0.1))["leaning"] == "fails"
+
+    def test_irrelevant_patterns_lean_towards_relevant_ones(self):
+        for condition in find("S-thm2").conditions(self.settings.replace(seeds=1)):
+            if condition.columns["part"] == "leaning":
+                prompts, angle = condition.cell.prompts, math.radians(condition.columns["x"])
+                vectors = prompts.patterns.basis(0).vectors
+                rows = prompts.dictionary(prompts.patterns.basis(0))[len(vectors) :]
+                for k in (0, 3, 5):
+                    expected = math.cos(angle) * vectors[4 + k] + math.sin(angle) * vectors[k % 4]
+                    np.testing.assert_allclose(rows[k], expected, atol=1e-9)
+        assert len(leaning(4, 12, 30.0)) == 12
 
     def test_prompts_are_as_long_as_the_theorem_says(self):
         for condition in find("S-thm2").conditions(self.settings.replace(seeds=1)):
