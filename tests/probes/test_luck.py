@@ -132,7 +132,7 @@ def test_tail_is_the_mean_and_the_99th_percentile_of_what_attention_misses():
     missed = 10 ** -np.random.default_rng(1).uniform(0, 3, size=(2, 600))  # (seeds, prompts)
     attention = torch.from_numpy(np.stack([missed, 1 - missed], -1))[:, :, None]  # one example of two is the query's
     batch = SimpleNamespace(same_pattern=np.broadcast_to([False, True], (2, 600, 2)))
-    sums = {name: 0 for name in ("prompts", "missed", "counts")}
+    sums = dict.fromkeys(("prompts", "missed", "counts"), 0)
     for part in (slice(0, 200), slice(200, 600)):
         own = SimpleNamespace(same_pattern=batch.same_pattern[:, part])
         more = tail_sums(own, SimpleNamespace(attention=attention[:, part]))
