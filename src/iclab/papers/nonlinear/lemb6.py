@@ -214,7 +214,7 @@ def _steps(rows: list[Row], settings: LemmaSettings, number: str) -> list[Point]
             if not steps or not all(step in found for step in steps):
                 return None
             named |= {f"{NAMES[graph]}, M1 = {relevant}, step {step}": found[step] for step in steps}
-    return mean_points(settings.seeds, named)
+    return mean_points(settings.seeds, named, FATE)
 
 
 def _time_panel(rows: list[Row], settings: LemmaSettings) -> Panel:

@@ -8,7 +8,7 @@ from typing import Any
 from iclab.papers.mamba.times import mean_points
 from iclab.papers.mamba.times_chart import fitted, log_axis, mean, measured
 from iclab.papers.nonlinear.alignment import of
-from iclab.papers.nonlinear.laws import GRAPHS
+from iclab.papers.nonlinear.laws import GRAPHS, theorem_neurons
 from iclab.papers.nonlinear.lemmas import LemmaSettings, ask, follow, last, over_time
 from iclab.papers.nonlinear.thm33 import COLOURS, NAMES
 from iclab.probes import Row
@@ -29,6 +29,8 @@ from iclab.study.rows import listed
 
 EIGHTH, CLOSE = 0.125, 0.02
 """The share of neurons with a_i > 0 and two products above 0, and how far a measured one may be from it."""
+ENOUGH = 10
+"""m is this many times M1² log M1 in T-lemB.9: nothing is trained, and shares of few neurons scatter."""
 NEARLY = 0.99
 """(59) to (62): active. Read as: a share above this."""
 SHARES = {
@@ -46,9 +48,9 @@ class LuckyShare(Experiment[LemmaSettings]):
     title = "How many neurons are lucky at the start"
     paper = "Lemma B.9: |W_n|, |U_n| ≥ Ω(m) (57), so |W|, |U| ≥ Ω(m) (58), with W_n and U_n of (52), (53)."
     reading = (
-        "Shares of all neurons before training against M1, M2 = M1 and m = M1² log M1: those that (52) and (53) name "
-        "for a single prompt, for the mean prompt of one task or more, and for one or more of the prompts that were "
-        "drawn, the last two with the label of their sign. Dotted, 1/8. Points are means over seeds with 95 % "
+        "Shares of all neurons before training against M1, M2 = M1 and m = 10 M1² log M1: those that (52) and (53) "
+        "name for a single prompt, for the mean prompt of one task or more, and for one or more of the prompts that "
+        "were drawn, the last two with the label of their sign. Dotted, 1/8. Points are means over seeds with 95 % "
         "intervals, trained on ring:1."
     )
     caption = "mean over seeds; exponents with 95 % interval"
@@ -60,10 +62,11 @@ class LuckyShare(Experiment[LemmaSettings]):
         found = []
         for graph in GRAPHS:
             for relevant in settings.relevant_values:
-                own = settings.large(graph, relevant)
+                neurons = ENOUGH * theorem_neurons(relevant)
+                own = settings.large(graph, relevant, neurons=neurons).replace(steps=0)
                 for probe in ("luck", "lucky"):
                     columns = {"part": "relevant", "graph": graph, "x": relevant, "probe": probe}
-                    found += ask(settings, columns, own, own.training(), at=0)
+                    found += ask(settings, columns, own, own.training())
         return found
 
     def claims(self, settings: LemmaSettings) -> list[Claim]:
