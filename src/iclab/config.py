@@ -28,6 +28,9 @@ from iclab.fingerprints import FingerprintError, source_hash
 class InputError(ValueError):
     """A request that cannot be met; the message is one line that says what is allowed."""
 
+    exit_code = 2
+    """What the command line returns."""
+
 
 def reason_of(error: BaseException) -> str:
     """Return the kind of an error and the first line of its message: ``KeyError: 'x'``."""

@@ -265,21 +265,3 @@ def test_a_users_rule_measures_what_the_same_built_in_rule_does(tmp_path: Path):
     run_here(cells, store)
     rows = [store.load_rows(cell) for cell in cells]
     assert rows[0] == rows[1] != rows[2]
-
-
-# A process that dies.
-
-
-@pytest.mark.usefixtures("cheap_processes")
-def test_a_worker_that_dies_is_said_in_one_line(tmp_path: Path):
-    def kill_the_first_worker() -> None:
-        wait_until(multiprocessing.active_children)
-        multiprocessing.active_children()[0].kill()
-
-    killer = threading.Thread(target=kill_the_first_worker)
-    killer.start()
-    with pytest.raises(InputError, match=r"a worker process died .* run the same command again to continue") as caught:
-        run([measurement(REFERENCE | {"training.group": g}) for g in (0, 1)], Store(tmp_path), workers=2, quiet=True)
-    killer.join()
-    assert len(str(caught.value).splitlines()) == 1
-    assert multiprocessing.active_children() == []

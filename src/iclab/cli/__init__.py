@@ -23,10 +23,12 @@ def main(arguments: list[str] | None = None) -> int:
 
     try:
         COMMANDS[options.command](options)
+        if options.failed:
+            raise options.failed
     except ValidationError as error:
         return _refuse(explain(error))
     except InputError as error:
-        return _refuse(str(error))
+        return _refuse(str(error), error.exit_code)
     except KeyboardInterrupt:
         kept = "" if options.command == "bench" else "; finished cells are kept, run the same command again to continue"
         print(f"iclab: stopped{kept}", file=sys.stderr)
@@ -36,9 +38,9 @@ def main(arguments: list[str] | None = None) -> int:
     return 0
 
 
-def _refuse(message: str) -> int:
+def _refuse(message: str, code: int = 2) -> int:
     print(f"iclab: {message}", file=sys.stderr)
-    return 2
+    return code
 
 
 def _print_warning(message: Warning | str, *rest: Any, **more: Any) -> None:

@@ -94,7 +94,7 @@ def run(options: argparse.Namespace) -> None:
         documents = _documents(outcomes, figures)
         for document in documents if rounds else ():
             document["rounds"] = deciding.documents(rounds[document["id"]])
-        _print_json(seconds | (documents[0] if len(found) == 1 else {"experiments": documents}))
+        _print_json(seconds | (documents[0] if len(found) == len(documents) == 1 else {"experiments": documents}))
         return
     _print_outcomes(outcomes)
     for line in (line for mine in rounds.values() for line in deciding.summary(mine)):
@@ -252,11 +252,20 @@ def _editions(found: Iterable[Experiment[Any]], options: argparse.Namespace) -> 
 def _compute(
     found: Iterable[Experiment[Any]], options: argparse.Namespace, *listeners: Callable[[Any], None]
 ) -> list[Outcome]:
-    """Compute the missing cells of some experiments together, and return their outcomes."""
+    """Compute the missing cells of some experiments together, and return their outcomes.
+
+    If some cells could not be computed, ``options.failed`` is the error to end with, after the rest is shown.
+    """
     from iclab.lab import Store
+    from iclab.lab.retries import CellsFailedError
     from iclab.study.records import compute
 
-    return compute(_editions(found, options), Store(options.store), workers=options.workers, listeners=listeners)
+    editions, store = _editions(found, options), Store(options.store)
+    try:
+        return compute(editions, store, workers=options.workers, listeners=listeners)
+    except CellsFailedError as error:
+        options.failed = error
+        return [edition.outcome(store) for edition in editions if any(map(store.has, edition.cells))]
 
 
 def _write_report(options: argparse.Namespace, outcomes: Iterable[Outcome] = ()) -> tuple[Path, Content]:

@@ -80,7 +80,7 @@ def parser() -> argparse.ArgumentParser:
             epilog=examples,
             formatter_class=_HelpFormatter,
         )
-        command.set_defaults(command=name)
+        command.set_defaults(command=name, failed=None)
         command.add_argument("--json", action="store_true", help="print one JSON document on standard output")
         return command
 

@@ -48,6 +48,8 @@ class Job:
     training: str
     """The hash of its training."""
     threads: int = 1
+    apart: bool = False
+    """Whether a worker process died of it: it runs in no other process again."""
 
     @property
     def trains(self) -> bool:
@@ -135,6 +137,29 @@ class Schedule:
         self._running -= 1
         if job.trains:
             self._add(self._waiting.pop(job.training))
+
+    def again(self, job: Job, suspect: Cell | None, rest: tuple[Cell, ...]) -> None:
+        """Put back what is left of a job whose process died: the suspect, of which it died, apart from the rest."""
+        self._running -= 1
+        for cells, apart in (((suspect,) if suspect else (), True), (rest, job.apart)):
+            if cells:
+                cost = job.cost * len(cells) / len(job.cells)
+                chain = job.chain if job.trains else cost
+                self._work[job.place] += cost
+                self._add([replace(job, cells=cells, cost=cost, chain=chain, apart=apart)])
+
+    def narrow(self) -> None:
+        """Go on with half as many lanes, but at least one."""
+        self.lanes = max(1, self.lanes // 2)
+        self.processes = min(self.processes, self.lanes - 1)
+
+    def give_up(self, job: Job) -> list[Cell]:
+        """Drop a training, and the measurements that waited for it, which are returned."""
+        self._running -= 1
+        dropped = self._waiting.pop(job.training)
+        for later in dropped:
+            self._work[later.place] -= later.cost
+        return [cell for later in dropped for cell in later.cells]
 
     @property
     def finished(self) -> bool:

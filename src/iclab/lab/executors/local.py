@@ -2,6 +2,7 @@
 
 The first lane is this thread. The others are threads too; what computes without the interpreter, such as the fused
 engine, runs in them. Other jobs run in the first lane, and where it is worth the start in a worker process per lane.
+If a worker process dies, its cells are tried again (`Retries`), in half as many lanes if memory ran out.
 """
 
 from __future__ import annotations
@@ -16,8 +17,9 @@ from iclab.engines.reference import one_thread
 from iclab.lab.cells import Cell, TrainingCell, unshippable
 from iclab.lab.events import Advanced, Event, Listener, Notice
 from iclab.lab.executors.jobs import StopRequested, run_job
-from iclab.lab.executors.processes import WorkerProcess
+from iclab.lab.executors.processes import WorkerDiedError, WorkerProcess
 from iclab.lab.plan import Plan
+from iclab.lab.retries import TRIES, Retries, named
 from iclab.lab.schedule import Job, Place, Schedule
 from iclab.lab.store import Store
 from iclab.probes import PROBES
@@ -55,7 +57,9 @@ class LocalExecutor:
             why = "because others cannot import it; in a module, it would run on all cores"
             listen(Notice(f"{path}: runs in this process, {why}"))
         with threadpool_limits(1), one_thread():
-            _Run(schedule, store, listen).run()
+            run = _Run(schedule, store, listen)
+            run.run()
+        run.retries.settle(listen)
 
 
 def place(cell: Cell) -> Place:
@@ -91,20 +95,24 @@ class _Run:
         self._listening = threading.Lock()
         self._stop = False
         self._error: BaseException | None = None
-        self._processes: list[WorkerProcess] = []
+        self._processes: dict[int, WorkerProcess] = {}
+        """Worker processes by the number of their lane; the first, 0, has one only for cells that killed another."""
+        self._unborn = 0
+        """Worker processes in a row that died before they began to work."""
         self._expected = self._took = 0.0
+        self.retries = Retries()
 
     def run(self) -> None:
         """Compute everything in this thread and others; raise what any of them raised."""
         others = [
             threading.Thread(target=self._other_lane, args=(number,), daemon=True)
-            for number in range(self._schedule.lanes - 1)
+            for number in range(1, self._schedule.lanes)
         ]
         self._start_processes(self._schedule.processes)
         try:
             for thread in others:
                 thread.start()
-            self._lane(lambda: Place.HERE)
+            self._lane(0)
         except StopRequested:
             pass  # another lane has failed
         finally:
@@ -116,22 +124,19 @@ class _Run:
         with self._changed:
             self._stop = True
             self._changed.notify_all()
-        for process in self._processes:
+            processes = list(self._processes.values())
+        for process in processes:
             process.stop()
         until = time.monotonic() + PATIENCE
         for thread in others:
             thread.join(max(0.0, until - time.monotonic()))
-        for process in self._processes:
+        for process in processes:
             process.close()
 
     def _other_lane(self, number: int) -> None:
         """Work in another thread; if it fails, stop all lanes."""
-
-        def reach() -> Place:
-            return Place.PROCESS if number < len(self._processes) else Place.THREAD
-
         try:
-            self._lane(reach, number)
+            self._lane(number)
         except StopRequested:
             pass
         except BaseException as error:
@@ -140,14 +145,19 @@ class _Run:
                 self._stop = True
                 self._changed.notify_all()
 
-    def _lane(self, reach: Callable[[], Place], number: int | None = None) -> None:
+    def _lane(self, number: int) -> None:
         """Run jobs until there are none; those that need a process of their own go to the one of this lane."""
-        while job := self._next(reach):
+        while job := self._next(number):
             started = time.monotonic()
-            if job.place == Place.PROCESS and number is not None:
-                self._processes[number].run(job.cells)
-            else:
-                run_job(job.cells, self._store, self._tell, job.threads)
+            try:
+                if job.apart or (job.place == Place.PROCESS and number):
+                    self._process(number).run(job.cells)
+                    self._unborn = 0
+                else:
+                    run_job(job.cells, self._store, self._tell, job.threads)
+            except WorkerDiedError as death:
+                self._try_again(job, number, death)
+                continue
             with self._changed:
                 if job.place != Place.THREAD:
                     self._expected += job.cost
@@ -155,23 +165,68 @@ class _Run:
                 self._schedule.done(job)
                 self._changed.notify_all()
 
-    def _next(self, reach: Callable[[], Place]) -> Job | None:
-        """Wait for a job that this lane can run; None if the run is over."""
+    def _next(self, number: int) -> Job | None:
+        """Wait for a job that a lane can run; None if the run is over, or goes on with fewer lanes."""
         with self._changed:
-            while not self._stop:
-                if reach() == Place.HERE:
+            while not self._stop and number < self._schedule.lanes:
+                if not number:
                     slower = max(1.0, self._took / self._expected) if self._expected else 1.0
                     self._start_processes(self._schedule.processes_worth(slower))
-                if job := self._schedule.take(reach()):
+                reach = Place.PROCESS if number <= self._schedule.processes else Place.THREAD
+                if job := self._schedule.take(reach if number else Place.HERE):
                     return job
                 if self._schedule.finished:
                     return None
                 self._changed.wait()
+            process = self._processes.pop(number, None) if not self._stop else None
+        if process:  # of a lane that is closed
+            process.close()
         return None
+
+    def _try_again(self, job: Job, number: int, death: WorkerDiedError) -> None:
+        """Put back what is left of a job whose process died, unless the cell that it died of has had its tries."""
+        with self._changed:
+            process = self._processes.pop(number, None)
+        if process:
+            process.close()
+        if self._stop:
+            return
+        self._unborn = 0 if death.started else self._unborn + 1
+        if self._unborn >= TRIES:
+            raise InputError(f"worker processes die before they begin to work: the last one {death}; try one worker")
+        left = tuple(cell for cell in job.cells if not self._store.has(cell))
+        suspect = left[0] if left and death.started else None
+        with self._changed:
+            told = self._fewer_lanes() if death.memory or (suspect and self.retries.deaths(suspect)) else ""
+            gone = suspect and not self.retries.died(suspect, str(death))
+            if gone and job.trains:
+                self.retries.skipped += len(self._schedule.give_up(job))
+            elif left:
+                self._schedule.again(job, None if gone else suspect, left[1:] if suspect else left)
+            else:
+                self._schedule.done(job)
+            self._changed.notify_all()
+        what = f" while it computed {named(suspect)}" if suspect else ""
+        then = "it has had its tries" if gone else "it is tried again" if suspect else "another one is started"
+        self._pass_on(Notice(f"a worker process {death}{what}; {then}{told}"))
+
+    def _fewer_lanes(self) -> str:
+        """Go on with fewer lanes, for what may need more memory; return the words that say so."""
+        before = self._schedule.lanes
+        self._schedule.narrow()
+        return f", and {self._schedule.lanes} of {before} workers go on" if self._schedule.lanes < before else ""
+
+    def _process(self, number: int) -> WorkerProcess:
+        """Return the worker process of a lane, which is started if need be."""
+        with self._changed:
+            if number not in self._processes:
+                self._processes[number] = WorkerProcess(self._store, self._pass_on)
+            return self._processes[number]
 
     def _start_processes(self, many: int) -> None:
         with self._changed:
-            self._processes += [WorkerProcess(self._store, self._pass_on) for _ in range(many - len(self._processes))]
+            for number in range(1, many + 1):
+                self._process(number)
             self._schedule.processes = many
 
     def _tell(self, event: Event) -> None:

@@ -20,12 +20,23 @@ from concurrent.futures.process import BrokenProcessPool
 from contextlib import contextmanager
 from multiprocessing.connection import Connection
 from multiprocessing.connection import wait as wait_for_handles
+from typing import Any
 
-from iclab.config import InputError, OutsideTheoremWarning
+from iclab.config import OutsideTheoremWarning
+from iclab.lab import memory
 from iclab.lab.cells import Cell, MeasurementCell, TrainingCell
-from iclab.lab.events import Advanced, Event, Listener
+from iclab.lab.events import Advanced, Event, Finished, Kind, Listener
 from iclab.lab.executors.jobs import StopRequested, run_job
 from iclab.lab.store import Store
+
+
+class WorkerDiedError(Exception):
+    """A worker process ended before its job did."""
+
+    def __init__(self, how: str, memory: bool, started: bool) -> None:
+        super().__init__(how)
+        self.memory, self.started = memory, started
+        """Whether the machine ran out of memory; whether the process had started to work."""
 
 
 class WorkerProcess:
@@ -33,35 +44,58 @@ class WorkerProcess:
 
     def __init__(self, store: Store, listen: Listener) -> None:
         self._path, self._listen = str(store.path), listen
-        context = _Spawning()
+        self._context = context = _Spawning()
+        self._kills = memory.kills()
+        self._finished = 0
         self._events, events = context.Pipe(duplex=False)
         stop, self._stop = context.Pipe(duplex=False)
         self._fault: Exception | None = None
         self._pool = ProcessPoolExecutor(1, context, initializer=_start_worker, initargs=(events, stop))
         with _interrupts_blocked():  # the worker inherits this
-            self._pool.submit(_nothing)
+            self._started = self._pool.submit(_nothing)
         events.close()
         stop.close()
         self._reader = threading.Thread(target=self._read, daemon=True)
         self._reader.start()
 
     def run(self, cells: Sequence[Cell]) -> None:
-        """Run a job; return when it is done."""
+        """Run a job; return when it is done. Raise `WorkerDiedError` if the process dies."""
         described = [cell.model_dump_json() for cell in cells]
         trains = isinstance(cells[0], TrainingCell)
+        self._finished = 0
         try:
             self._pool.submit(_job, self._path, trains, described).result()
         except BrokenProcessPool:
-            kept = "finished cells are kept, run the same command again to continue"
-            raise InputError(f"a worker process died (out of memory?); {kept}") from None
+            self._reader.join()  # until it has handed on every event that was sent
+            self._finish_stored(cells)
+            raise self._death() from None
         if self._fault:
             raise self._fault
+
+    def _finish_stored(self, cells: Sequence[Cell]) -> None:
+        """Emit `Finished` for a cell that is stored, but whose process died before it could say so."""
+        for cell in cells[self._finished :]:
+            if Store(self._path).has(cell):
+                self._listen(Finished(Kind.of(cell), 0, 0.0))
+
+    def _death(self) -> WorkerDiedError:
+        process = self._context.process
+        process.join(10)
+        code = process.exitcode or 0
+        killed = code == -signal.SIGKILL
+        kills = memory.kills()
+        short = killed and (kills is None or self._kills is None or kills > self._kills)
+        how = f"was killed by signal {-code}" if code < 0 else f"ended with exit code {code}"
+        started = self._started.done() and self._started.exception() is None
+        return WorkerDiedError(f"{how} (out of memory)" if short else how, short, started)
 
     def _read(self) -> None:
         """Hand events to the listener until the process ends."""
         try:
             while True:
-                self._listen(self._events.recv())
+                event = self._events.recv()
+                self._finished += isinstance(event, Finished)
+                self._listen(event)
         except (EOFError, OSError):
             pass
         except Exception as error:  # of the listener
@@ -93,7 +127,13 @@ class _Spawned(multiprocessing.context.SpawnProcess):
 
 
 class _Spawning(multiprocessing.context.SpawnContext):
-    Process = _Spawned
+    process: _Spawned
+    """The last one that was made."""
+
+    def Process(self, *args: Any, **kwargs: Any) -> _Spawned:  # type: ignore[override]  # noqa: N802 (multiprocessing's)
+        """Return a process, not started yet."""
+        self.process = _Spawned(*args, **kwargs)
+        return self.process
 
 
 @contextmanager

@@ -1,0 +1,86 @@
+"""Cells whose worker died: they are tried again, and given up after the third death.
+
+Every executor that runs cells in other processes keeps one `Retries` per run. An error that a cell raises itself is not
+tried again, because it would be raised again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from iclab.config import InputError
+from iclab.lab.cells import Cell, MeasurementCell
+from iclab.lab.events import Listener, Notice
+
+TRIES = 3
+"""How often a cell is tried before it is given up."""
+
+
+@dataclass(frozen=True)
+class Failure:
+    """A cell that was given up."""
+
+    cell: Cell
+    reason: str
+
+    def __str__(self) -> str:
+        """Return the cell's name, why it was given up, and its description."""
+        return f"{named(self.cell)}: {self.reason}; its description is {self.cell.model_dump_json()}"
+
+
+class CellsFailedError(InputError):
+    """Some cells were given up; all others are in the store."""
+
+    exit_code = 1
+
+    def __init__(self, failures: Iterable[Failure], skipped: int) -> None:
+        self.failures = list(failures)
+        many = f"{len(self.failures)} cell" + ("s" if len(self.failures) != 1 else "")
+        waiting = f", and {skipped} that need their weights," if skipped else ""
+        names = ", ".join(named(failure.cell) for failure in self.failures[:3])
+        more = ", …" if len(self.failures) > 3 else ""
+        kept = "all others are kept, run the same command again to try these again"
+        super().__init__(f"{many}{waiting} could not be computed ({names}{more}); {kept}")
+
+
+class Retries:
+    """Counts, per cell, the workers that died while they computed it."""
+
+    def __init__(self) -> None:
+        self._deaths: dict[str, int] = {}
+        self.failures: list[Failure] = []
+        self.skipped = 0
+        """How many measurements were not tried because their training was given up."""
+
+    def died(self, cell: Cell, how: str) -> bool:
+        """Count a death; return whether to try the cell again. ``how`` says what killed the worker."""
+        deaths = self._deaths[cell.hash] = self.deaths(cell) + 1
+        if deaths < TRIES:
+            return True
+        self.give_up(cell, f"its worker died {deaths} times, the last time it {how}")
+        return False
+
+    def deaths(self, cell: Cell) -> int:
+        """Return how many workers died of a cell."""
+        return self._deaths.get(cell.hash, 0)
+
+    def give_up(self, cell: Cell, reason: str) -> None:
+        """Report a cell at the end of the run instead of trying it again."""
+        self.failures.append(Failure(cell, reason))
+
+    def settle(self, listen: Listener) -> None:
+        """Say which cells were given up, each with its description, and raise `CellsFailedError` if there are any."""
+        for failure in self.failures:
+            listen(Notice(f"given up: {failure}"))
+        if self.failures:
+            raise CellsFailedError(self.failures, self.skipped)
+
+
+def named(cell: Cell) -> str:
+    """Return what a cell is, in few words, and its name in the store."""
+    group = cell.training if isinstance(cell, MeasurementCell) else cell
+    work = f"{cell.probe} of" if isinstance(cell, MeasurementCell) else "training of"
+    kind = "measurement" if isinstance(cell, MeasurementCell) else "training"
+    seeds = f"seeds {group.seeds[0]} to {group.seeds[-1]}" if len(group.seeds) > 1 else f"seed {group.seeds[0]}"
+    return f"{work} {group.training.model.label}, {seeds} ({kind}/{cell.hash})"
