@@ -1,6 +1,10 @@
 """``python -m iclab``."""
 
+import os
 import sys
+
+if sys.path[0] == os.getcwd():  # Python puts it first, where a file such as json.py would hide the module that is meant
+    sys.path.append(sys.path.pop(0))
 
 from iclab.cli import main
 

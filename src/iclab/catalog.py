@@ -143,7 +143,7 @@ def _in_folder(folder: str) -> Iterator[Experiment[Any] | str]:
     if not place.is_dir():
         raise InputError(f"experiments = {folder}: is not a folder")
     if str(place) not in sys.path:
-        sys.path.insert(0, str(place))
+        sys.path.append(str(place))
     for file in sorted(place.glob("[!_]*.py")):
         try:
             module = importlib.import_module(file.stem)

@@ -17,6 +17,7 @@ import typing
 from collections.abc import Callable, Iterable
 from functools import cached_property
 from pathlib import Path
+from types import ModuleType
 from typing import Any, Self
 
 from pydantic import BaseModel, ConfigDict, GetCoreSchemaHandler, ValidationError
@@ -191,8 +192,9 @@ class Code:
 
 def _import(path: str) -> Any:
     module_name, _, name = path.partition(":")
-    if "" not in sys.path:  # as with `python -m`, so that modules in the working directory are found
-        sys.path.insert(0, "")
+    theirs = module_name.partition(".")[0] not in (*sys.modules, "iclab")
+    if theirs and "" not in sys.path:  # modules in the working directory are found, but they hide no others
+        sys.path.append("")
     target: Any = None
     try:
         target = importlib.import_module(module_name)
@@ -208,6 +210,10 @@ def _import(path: str) -> Any:
 def _import_advice(path: str, reached: Any, error: BaseException) -> str:
     """Return what may help after an import that failed, given the object that was reached on the way."""
     module_name, _, name = path.partition(":")
+    top = module_name.partition(".")[0]
+    mine = next((path for path in (Path(f"{top}.py"), Path(top, "__init__.py")) if top and path.is_file()), None)
+    if mine and top in sys.modules and _file_of(sys.modules[top]) != mine.absolute():
+        return f"; your {mine} is hidden by another module called {top}; rename it"
     if reached is not None:
         near = difflib.get_close_matches(name.rpartition(".")[2], vars(reached), n=1, cutoff=0.5)
         return f"; did you mean {near[0]}?" if near else ""
@@ -216,6 +222,10 @@ def _import_advice(path: str, reached: Any, error: BaseException) -> str:
         return "; write it as package.module:name, of a module that Python finds from here"
     _, where, line = what_was_raised(error).rpartition(" (")
     return f" in {line.removesuffix(')')}" if where and line.endswith(")") and ", line " in line else ""
+
+
+def _file_of(module: ModuleType) -> Path:
+    return Path(getattr(module, "__file__", None) or "").absolute()
 
 
 def _source_hash(obj: Any) -> str:

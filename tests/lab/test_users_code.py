@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+import subprocess
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -11,7 +12,7 @@ from typing import Any
 import pytest
 from lab_helpers import TRAIN_PROMPTS, TRAINING, measurement
 
-from iclab.config import Code
+from iclab.config import Code, InputError
 from iclab.lab import MeasurementCell
 
 USER_CODE = """
@@ -96,3 +97,35 @@ def test_a_changed_helper_module_changes_the_hash(tmp_path: Path, monkeypatch: p
         importlib.invalidate_caches()
         hashes.append(Code.of("hashed_rule:rule").source)
     assert hashes[0] != hashes[1]
+
+
+STRAY = 'import os; os.write(2, b"a stray module was imported\\n")\n'
+
+
+@pytest.mark.slow
+def test_stray_files_in_the_working_directory_are_not_imported(tmp_path: Path):
+    for name in ("json", "numpy", "torch", "pyarrow", "numba", "argparse", "pydantic", "difflib"):
+        (tmp_path / f"{name}.py").write_text(STRAY)
+    (tmp_path / "mine.py").write_text("def rule(examples):\n    return -examples.labels\n")
+    words = ["train", "--model", "softmax", "--outlier-labels", "mine:rule", "--outlier-fraction", "0.5"]
+    words += ["--steps", "1", "--test-prompts", "5", "--seeds", "1", "--store", "store"]
+    said = subprocess.run([sys.executable, "-m", "iclab", *words], cwd=tmp_path, capture_output=True, text=True)
+    assert (said.returncode, "stray" in said.stderr) == (0, False), said.stderr
+
+
+def test_the_working_directory_is_the_last_place_and_for_users_code_only(user_module: Callable[[str, str], None]):
+    user_module("user_code", USER_CODE.format(strength=1.0))
+    sys.path[:] = [place for place in sys.path if place not in ("", str(Path.cwd()))]
+    Code.of("iclab.config:shown")
+    assert "" not in sys.path
+    Code.of("user_code:rule")
+    assert sys.path.index("") == len(sys.path) - 1
+
+
+def test_a_module_that_is_hidden_by_another_is_named(user_module: Callable[[str, str], None]):
+    user_module("string", "def rule(examples): ...")
+    import string  # the one of the standard library
+
+    assert not hasattr(string, "rule")
+    with pytest.raises(InputError, match=r"your string\.py is hidden by another module called string; rename it"):
+        Code.of("string:rule")
