@@ -1,13 +1,14 @@
 # make reproduce   make the environment, then run the quick edition of every experiment
 # make test        style, types and all tests (about 6 minutes on two cores, 8 the first time, which compiles)
 # make test-fast   the tests of the daily loop (about a minute on two cores, more the first time, which compiles)
+# make test-nightly  what takes too long for every day: thousands of odd requests, faults of processes and file systems
 # make lint        style and types alone
 # make .venv       the environment alone
 
 PYTHON ?= python3
 BIN := .venv/bin
 
-.PHONY: reproduce test test-fast lint
+.PHONY: reproduce test test-fast test-nightly lint
 
 reproduce: .venv
 	$(BIN)/iclab reproduce --quick
@@ -16,7 +17,10 @@ test: .venv lint
 	$(BIN)/pytest -n auto --dist worksteal
 
 test-fast: .venv
-	$(BIN)/pytest -n auto --dist worksteal -m "not slow"
+	$(BIN)/pytest -n auto --dist worksteal -m "not slow and not nightly"
+
+test-nightly: .venv
+	$(BIN)/pytest -n auto --dist worksteal -m nightly
 
 lint: .venv
 	$(BIN)/ruff check .

@@ -2,17 +2,37 @@
 
 from __future__ import annotations
 
-import os
 import signal
 import sys
 import warnings
 from typing import Any
 
 from iclab.cli.parser import parser
+from iclab.cli.streams import lasting_streams, to_nowhere
 
 
 def main(arguments: list[str] | None = None) -> int:
     """Run the command line; return the exit code."""
+    with lasting_streams():
+        try:
+            code = _main(arguments)
+            sys.stdout.flush()
+            return code
+        except BrokenPipeError:  # the reader of standard output, such as `head`, has left
+            to_nowhere(sys.stdout)
+            return 0
+        except SystemExit as stop:
+            if isinstance(stop.__context__, BrokenPipeError):  # rich has noticed it
+                return 0
+            raise
+        except OSError as error:
+            with_name = f"{error.filename}: " if error.filename else "a file or standard output: "
+            code = _refuse(f"{with_name}cannot be read or written ({error.strerror or error})")
+            _drop_output()
+            return code
+
+
+def _main(arguments: list[str] | None) -> int:
     options = parser().parse_args(arguments)
     warnings.showwarning = _print_warning
     signal.signal(signal.SIGTERM, signal.default_int_handler)
@@ -33,14 +53,20 @@ def main(arguments: list[str] | None = None) -> int:
         kept = "" if options.command == "bench" else "; finished cells are kept, run the same command again to continue"
         print(f"iclab: stopped{kept}", file=sys.stderr)
         return 130
-    except BrokenPipeError:  # the reader of standard output, such as `head`, has left
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
     return 0
 
 
 def _refuse(message: str, code: int = 2) -> int:
     print(f"iclab: {message}", file=sys.stderr)
     return code
+
+
+def _drop_output() -> None:
+    """Drop what standard output could not take: else the interpreter would try again at its end, and complain."""
+    try:
+        sys.stdout.flush()
+    except OSError:
+        to_nowhere(sys.stdout)
 
 
 def _print_warning(message: Warning | str, *rest: Any, **more: Any) -> None:

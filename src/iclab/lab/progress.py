@@ -46,7 +46,7 @@ class ProgressPrinter:
 
     def _start(self) -> None:
         self._started = self._last_line = self._clock()
-        if self._quiet or not sys.stderr.isatty():
+        if self._quiet or sys.stderr is None or not sys.stderr.isatty():
             return
         self._bar = Progress(
             SpinnerColumn(),
@@ -77,7 +77,7 @@ class ProgressPrinter:
         """Print a line without breaking the bar."""
         if self._bar:
             self._bar.console.print(text, highlight=False, markup=False)
-        else:
+        elif sys.stderr is not None:  # else, as in a service without one, `print` would take standard output
             print(text, file=sys.stderr, flush=True)
 
     def _percent(self) -> str:
