@@ -100,9 +100,7 @@ class Config(BaseModel):
         """Return a hash of every field, defaults included and in sorted order, and of the given code versions."""
         key = tuple(sorted(versions.items()))
         if key not in self._digests:
-            meaning = {"fields": self.model_dump(mode="json"), "versions": versions, "kind": type(self).__name__}
-            text = json.dumps(meaning, sort_keys=True, separators=(",", ":"), ensure_ascii=False, allow_nan=False)
-            self._digests[key] = hashlib.sha256(text.encode()).hexdigest()[:20]
+            self._digests[key] = digest_of(type(self).__name__, self.model_dump(mode="json"), versions)
         return self._digests[key]
 
     @cached_property
@@ -114,6 +112,13 @@ class Config(BaseModel):
     def _digests(self) -> dict[tuple[tuple[str, int], ...], str]:
         """Digests by code versions; pydantic ignores cached properties when it compares and dumps."""
         return {}
+
+
+def digest_of(kind: str, fields: dict[str, Any], versions: dict[str, int]) -> str:
+    """Return the hash of a description that was made plain data of."""
+    meaning = {"fields": fields, "versions": versions, "kind": kind}
+    text = json.dumps(meaning, sort_keys=True, separators=(",", ":"), ensure_ascii=False, allow_nan=False)
+    return hashlib.sha256(text.encode()).hexdigest()[:20]
 
 
 class Code:

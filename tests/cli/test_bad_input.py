@@ -327,39 +327,6 @@ def test_a_model_that_raises_in_training_is_named_with_its_step(cli: Cli, place:
     assert complaint.startswith("model = Tires, step 3, seeds 0 to 7: raised KeyError: 'tired' (my_mod.py, line ")
 
 
-# A damaged store.
-
-
-def spoil(store: Path, kind: str) -> Path:
-    """Flip a byte in an entry of a kind; return the entry."""
-    entry = sorted((store / kind).iterdir())[0]
-    file = next(file for file in entry.iterdir() if file.name != "entry.json")
-    data = bytearray(file.read_bytes())
-    data[len(data) // 2] ^= 1
-    file.write_bytes(data)
-    return entry
-
-
-@pytest.mark.parametrize("command", [("run", "--workers", 1), ("show",)], ids=["run", "show"])
-def test_a_damaged_measurement_is_refused(
-    command: tuple[object, ...], cli: Cli, figure_run: Any, tmp_path: Path, contents: Callable[[Path], Any]
-):
-    store = shutil.copytree(figure_run.store, tmp_path / "store")
-    entry = spoil(store, "measurement")
-    before = contents(tmp_path)
-    complaint = cli(*command, *figure_run.words, "--store", store, "--out", tmp_path / "out").complaint
-    assert all(word in complaint for word in (str(entry), "corrupted", "delete it"))
-    assert contents(tmp_path) == before
-
-
-def test_damaged_weights_are_refused(cli: Cli, figure_run: Any, tmp_path: Path):
-    store = shutil.copytree(figure_run.store, tmp_path / "store")
-    entry = spoil(store, "training")
-    words = (*figure_run.words, "--set", "outlier_fractions=[0.3]", "--set", 'label_rules=["flip"]')
-    complaint = cli("run", *words, "--workers", 1, "--store", store, "--out", tmp_path / "out").complaint
-    assert all(word in complaint for word in (str(entry), "corrupted", "delete it"))
-
-
 def test_a_store_of_another_format_is_refused(cli: Cli, tmp_path: Path, contents: Callable[[Path], Any]):
     (tmp_path / "store.json").write_text('{"format": 99}')
     before = contents(tmp_path)

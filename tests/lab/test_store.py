@@ -227,7 +227,7 @@ def test_damaged_data_is_refused(full: Store, kind: str, damage: Callable[[Path]
     entry, load = loader(full, kind)
     load()
     damage(next(file for file in entry.iterdir() if file.name != "entry.json"))
-    assert_refused(load, entry, "corrupted", "delete it")
+    assert_refused(load, entry, "corrupted", "moves it aside")
 
 
 @pytest.mark.parametrize(
@@ -240,13 +240,13 @@ def test_a_damaged_description_is_refused(full: Store, kind: str, text: str | No
         (entry / "entry.json").unlink()
     else:
         (entry / "entry.json").write_bytes(text.encode(errors="surrogateescape"))
-    assert_refused(load, entry, "corrupted", "delete it")
+    assert_refused(load, entry, "corrupted", "moves it aside")
 
 
 def test_a_missing_time_is_refused(full: Store):
     entry = full.entry(TRAINING_CELL)
     (entry / "entry.json").write_text("{}")
-    assert_refused(lambda: full.seconds(TRAINING_CELL), entry, "corrupted", "delete it")
+    assert_refused(lambda: full.seconds(TRAINING_CELL), entry, "corrupted", "moves it aside")
 
 
 def test_a_deleted_entry_can_be_computed_again(full: Store, trained: Trained):

@@ -16,6 +16,7 @@ from iclab.cli.values import read_pairs
 
 if TYPE_CHECKING:
     from iclab.engines import Training
+    from iclab.lab.upkeep import ReadingStore
     from iclab.report import Content
     from iclab.study.edition import Edition
     from iclab.study.experiment import Experiment
@@ -137,14 +138,17 @@ def report(options: argparse.Namespace) -> None:
 
 def show(options: argparse.Namespace) -> None:
     """Draw an experiment from the store: what was asked for, or the quick edition if the store has more of it."""
-    from iclab.lab import Store
+    from iclab.lab.upkeep import ReadingStore
     from iclab.study.edition import fullest
 
     started = time.perf_counter()
-    (experiment,), store = _named([options.id], options), Store(options.store)
+    (experiment,), store = _named([options.id], options), ReadingStore(options.store)
     wanted = _edition(experiment, options)
     options.quick = True
-    outcome = fullest((wanted, _edition(experiment, options)), store) or wanted.outcome(store)
+    try:
+        outcome = fullest((wanted, _edition(experiment, options)), store) or wanted.outcome(store)
+    finally:
+        _name_bad_entries(store)
     if outcome.settings != wanted.settings:
         print("iclab: the store has more of the quick edition; showing that one", file=sys.stderr)
     if not outcome.complete:
@@ -206,7 +210,20 @@ def bench(options: argparse.Namespace) -> None:
         print_bench(result)
 
 
-COMMANDS = {command.__name__: command for command in (experiments, run, reproduce, report, show, train, predict, bench)}
+def store(options: argparse.Namespace) -> None:
+    """Look after a store."""
+    from iclab.cli.storing import ACTIONS, print_document
+
+    found = ACTIONS[options.action](options)
+    if options.json:
+        _print_json(found)
+    else:
+        print_document(options.action, found)
+
+
+COMMANDS = {
+    command.__name__: command for command in (experiments, run, reproduce, report, show, train, predict, bench, store)
+}
 
 
 # Shared by the commands.
@@ -272,15 +289,15 @@ def _write_report(options: argparse.Namespace, outcomes: Iterable[Outcome] = ())
     """Write the report of a store, with the given outcomes in place of the store's fullest ones."""
     from rich.console import Console
 
-    from iclab.lab import Store
     from iclab.lab.progress import LINE_EVERY
+    from iclab.lab.upkeep import ReadingStore
     from iclab.report import write
 
     out = Path(options.out)
     _check_writable(out, "out", options.out)
     given = {outcome.experiment.id: outcome for outcome in outcomes}
     folder = getattr(options, "experiments", None)
-    console, last = Console(stderr=True), time.monotonic()
+    console, last, store = Console(stderr=True), time.monotonic(), ReadingStore(options.store)
     with console.status("writing the report") as status:  # shown on terminals only
 
         def tell(text: str) -> None:
@@ -290,7 +307,14 @@ def _write_report(options: argparse.Namespace, outcomes: Iterable[Outcome] = ())
                 last = time.monotonic()
                 print(f"iclab: writing the report: {text}", file=sys.stderr, flush=True)
 
-        return write(Store(options.store), out, tell, given, folder)
+        written = write(store, out, tell, given, folder)
+    _name_bad_entries(store)
+    return written
+
+
+def _name_bad_entries(store: ReadingStore) -> None:
+    for line in store.bad.values():
+        print(f"iclab: {line}; left out here", file=sys.stderr)
 
 
 def _check_writable(folder: Path, field: str, value: str) -> None:

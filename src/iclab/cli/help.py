@@ -19,6 +19,8 @@ examples:
   iclab predict --model mamba --tasks ring:1 --outlier-fraction 0.6
                                       show which conditions of the theorems hold there, without training
 
+  iclab store check                   check every entry of the store; `iclab store --help` for more
+
 Finished work is kept in a store (--store, else $ICLAB_STORE, else results/store) and never computed twice.
 After Ctrl-C, run the same command again to continue."""
 
@@ -119,3 +121,75 @@ examples:
 For each family: the loop people write in PyTorch, the same under torch.compile (needs a C++ compiler), JAX (if it is
 installed), iclab's engines without and with fused kernels, how the time grows with each size, and the machine's limit:
 a prompt's arithmetic at the speed of its own matrix product, exponential and random words. docs/speed.md explains."""
+
+STORE = """\
+examples:
+  iclab store check                     read every entry; the exit code is 1 if any is bad
+  iclab store repair                    move bad entries aside; nothing is deleted
+  iclab store size                      how many entries there are, and how large they are
+  iclab store merge /mnt/other/store    take what another machine has computed
+  iclab store prune                     say what belongs to no experiment
+  iclab store ACTION --help             more about each
+
+Every finished training and measurement is one entry: a directory with its data, a description and a checksum.
+docs/store.md explains."""
+
+STORE_ACTIONS = {
+    "check": (
+        "check every entry: its checksums, and its name against its description",
+        """\
+examples:
+  iclab store check
+  iclab store check --store elsewhere --json
+
+An entry is bad if a file is missing, has changed, or describes another cell than the one it is named after. The exit
+code is 1 if any is bad. Nothing is changed.""",
+    ),
+    "repair": (
+        "move bad entries aside, so that the next run computes them again",
+        """\
+examples:
+  iclab store repair
+
+Bad entries go to the directory aside/ of the store. Nothing is deleted. `iclab run` does the same with bad entries that
+it meets; `iclab report` and `iclab show` go on without them and name them.""",
+    ),
+    "list": (
+        "list every entry: what it is, when it was finished, how long it took, how large it is",
+        """\
+examples:
+  iclab store list | grep mamba
+  iclab store list --json | python -m json.tool""",
+    ),
+    "size": (
+        "say how many entries of each kind there are, and how large they are",
+        """\
+examples:
+  iclab store size
+
+aside is what was moved there because it was bad; unfinished is what a run that was killed left behind, which the next
+run clears.""",
+    ),
+    "prune": (
+        "find entries that belong to no experiment, and delete them with --delete",
+        """\
+examples:
+  iclab store prune                 say how many there are, and how large
+  iclab store prune --json          name them
+  iclab store prune --delete        delete them for good
+
+Kept are the cells of the full and the quick edition of every experiment, of your own experiments (in the folder, in
+installed packages or remembered by the store), and of every request that the store remembers. Not kept are those of
+`iclab train` and of Python's iclab.train and iclab.compare, of code that has changed, and of earlier versions.""",
+    ),
+    "merge": (
+        "copy the entries of another store that this one lacks",
+        """\
+examples:
+  iclab store merge /mnt/other/store
+  iclab store merge elsewhere --store here
+
+Each entry is checked before it is taken, and arrives whole or not at all. Bad ones are named and left. The other store
+is only read; what this store has already stays as it is.""",
+    ),
+}

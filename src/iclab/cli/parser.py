@@ -86,6 +86,7 @@ def parser() -> argparse.ArgumentParser:
 
     for add_command in (_experiments, _run, _reproduce, _report, _show, _train, _predict, _bench):
         add_command(add)
+    _store(commands)
     return whole
 
 
@@ -170,6 +171,30 @@ def _bench(add: Add) -> None:
     text = "measure one family: mamba, linear, deep-mamba, deep-linear, deep-softmax or softmax-mlp (default: all)"
     command.add_argument("--only", metavar="FAMILY", help=text)
     command.add_argument("--markdown", action="store_true", help="print the tables as docs/speed.md has them")
+
+
+def _store(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
+    brief = "look after a store: check, repair, list, size, prune, merge"
+    whole = commands.add_parser(
+        "store",
+        help=brief,
+        description=f"{brief.capitalize()}.",
+        epilog=texts.STORE,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    actions = whole.add_subparsers(metavar="ACTION", required=True)
+    for name, (what, more) in texts.STORE_ACTIONS.items():
+        action = actions.add_parser(
+            name, help=what, description=f"{what[0].upper()}{what[1:]}.", epilog=more, formatter_class=_HelpFormatter
+        )
+        action.set_defaults(command="store", action=name, failed=None)
+        action.add_argument("--json", action="store_true", help="print one JSON document on standard output")
+        if name == "merge":
+            action.add_argument("other", metavar="OTHER", help="the directory of another store, which is only read")
+        if name == "prune":
+            action.add_argument("--delete", action="store_true", help="delete it; without this, only say what it is")
+            _add_folder(action)
+        _add_store(action)
 
 
 # Options that several commands share.

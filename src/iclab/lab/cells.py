@@ -59,9 +59,14 @@ class TrainingCell(Config):
         return cells
 
     @property
+    def versions(self) -> dict[str, int]:
+        """What enters the hash besides the description: the versions of the code, and the number of seeds."""
+        return {"seeds": len(self.seeds), **engines.versions(self.training)}
+
+    @property
     def hash(self) -> str:
         """The name of this cell in a store."""
-        return self.digest(seeds=len(self.seeds), **engines.versions(self.training))
+        return self.digest(**self.versions)
 
     @property
     def work(self) -> int:
@@ -100,11 +105,16 @@ class MeasurementCell(Config):
         return self
 
     @property
-    def hash(self) -> str:
-        """The name of this cell in a store."""
+    def versions(self) -> dict[str, int]:
+        """What enters the hash besides the description: the versions of the code, and the number of seeds."""
         training, pruning = self.training.training, {"pruning": PRUNING_VERSION} if self.pruning else {}
         versions = engines.versions(training) | probes.versions(training, self.probe, self.prompts) | pruning
-        return self.digest(seeds=len(self.training.seeds), **versions)
+        return {"seeds": len(self.training.seeds), **versions}
+
+    @property
+    def hash(self) -> str:
+        """The name of this cell in a store."""
+        return self.digest(**self.versions)
 
     @property
     def work(self) -> int:

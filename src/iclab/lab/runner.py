@@ -9,13 +9,14 @@ from typing import Any
 from iclab.config import InputError
 from iclab.engines import check
 from iclab.lab import costs
-from iclab.lab.cells import Cell
-from iclab.lab.events import Listener, announced
+from iclab.lab.cells import Cell, MeasurementCell
+from iclab.lab.events import Listener, Notice, announced
 from iclab.lab.executors import Executor, LocalExecutor
 from iclab.lab.forecast import Forecast
 from iclab.lab.plan import Plan
 from iclab.lab.progress import ProgressPrinter
 from iclab.lab.store import Store
+from iclab.lab.upkeep import ReadingStore
 from iclab.prompts import Prompts
 
 
@@ -45,6 +46,8 @@ def run(
         records: what the store is to remember of the request, once it is accepted.
     """
     executor = executor or LocalExecutor(workers)
+    cells = list({cell.hash: cell for cell in cells}.values())
+    bad = _set_bad_ones_aside(cells, store)
     plan = Plan.of(cells, store)
     if not plan:
         with contextlib.suppress(InputError):  # a store that has everything may be one that cannot be written
@@ -58,10 +61,27 @@ def run(
     forecast = Forecast.of(schedule, rates)
     try:
         with announced(forecast, ProgressPrinter(title, forecast, quiet), *listeners) as listen:
+            for notice in bad:
+                listen(notice)
             executor.execute(schedule, store, listen)
     finally:
         costs.save(store.path, forecast.rates())
     return plan
+
+
+def _set_bad_ones_aside(cells: Iterable[Cell], store: Store) -> list[Notice]:
+    """Move bad entries of the rows that are asked for aside, so that they are computed again; return what to say.
+
+    Weights are checked when they are read.
+    """
+    reading, notices = ReadingStore(store.path), []
+    for cell in cells:
+        if isinstance(cell, MeasurementCell):
+            reading.has(cell)
+    for entry in reading.bad:
+        store.set_aside(entry)
+        notices.append(Notice(f"{entry}: is corrupted; it is moved aside and computed again"))
+    return notices
 
 
 def _check(plan: Plan) -> None:

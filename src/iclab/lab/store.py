@@ -5,6 +5,7 @@
     STORE/measurement/HASH/             entry.json, rows.parquet
     STORE/request/HASH.json             which edition of an experiment was asked for
     STORE/costs.json                    how long cells took, for the next estimate
+    STORE/aside/                        bad entries, moved there so that their cells can be computed again
     STORE/.partial/                     entries being written
 
 An entry is written under a temporary name and renamed when it is complete, so that a reader never sees half an entry,
@@ -15,14 +16,16 @@ from __future__ import annotations
 
 import contextlib
 import hashlib
+import itertools
 import json
 import os
 import platform
+import shlex
 import shutil
 import socket
 import tempfile
 import warnings
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -135,7 +138,7 @@ class Store:
                 continue
             self.open_for_writing()
             asked = {"asked": datetime.now(UTC).isoformat(timespec="seconds"), "iclab": __version__}
-            temporary = self._partial / f"{_writer()}-{path.name}"
+            temporary = self.writing_place(path.name)
             try:
                 self._requests.mkdir(exist_ok=True)
                 temporary.write_text(json.dumps(record | asked, indent=1, ensure_ascii=False) + "\n", "utf-8")
@@ -174,7 +177,8 @@ class Store:
                 write(temporary / name)
                 about = {
                     "cell": cell.model_dump(mode="json"),
-                    "sha256": {name: _checksum(temporary / name)},
+                    "versions": cell.versions,
+                    "sha256": {name: checksum(temporary / name)},
                     "seconds": round(seconds, 3),
                     "finished": datetime.now(UTC).isoformat(timespec="seconds"),
                     "made by": {
@@ -186,42 +190,112 @@ class Store:
                 }
                 (temporary / "entry.json").write_text(json.dumps(about, indent=1, ensure_ascii=False) + "\n", "utf-8")
                 temporary.chmod(0o755)
-                for file in temporary.iterdir():
-                    with file.open("rb") as handle:
-                        os.fsync(handle.fileno())
-                try:
-                    temporary.rename(final)
-                    _sync(final)
-                    _sync(final.parent)
-                except OSError:
-                    if not final.is_dir():  # else another run finished the same cell first, and its entry stays
-                        raise
+                _publish(temporary, final)
             finally:
                 shutil.rmtree(temporary, ignore_errors=True)
         except OSError as error:
             raise InputError(f"store = {self.path}: cannot be written ({error.strerror})") from None
 
-    def about(self, cell: Cell) -> dict[str, Any]:
-        """Return when the cell was finished, how long it took, which software made it, and checksums of its data."""
-        path = self.entry(cell) / "entry.json"
+    def adopt(self, path: Path) -> None:
+        """Copy an entry or a record of another store into this one."""
+        final = self.path / path.parent.name / path.name
+        temporary = self.writing_place(path.name)
         try:
-            about = json.loads(path.read_text("utf-8"))
-            return {
-                "sha256": dict(about["sha256"]),
-                "seconds": float(about["seconds"]),
-                "finished": str(about["finished"]),
-                "made by": dict(about["made by"]),
-            }
-        except (OSError, ValueError, KeyError, TypeError) as error:
-            reason = f"{type(error).__name__}: {error}"
-            raise InputError(f"{path.parent}: is corrupted ({reason}); delete it to compute again") from None
+            final.parent.mkdir(parents=True, exist_ok=True)
+            try:
+                if path.is_dir():
+                    temporary.mkdir()
+                for file in path.iterdir() if path.is_dir() else [path]:
+                    shutil.copyfile(file, temporary / file.name if path.is_dir() else temporary)
+                _publish(temporary, final)
+            finally:
+                shutil.rmtree(temporary, ignore_errors=True)
+                temporary.unlink(missing_ok=True)
+        except OSError as error:
+            raise InputError(f"store = {self.path}: cannot be written ({error.strerror})") from None
+
+    def writing_place(self, name: str) -> Path:
+        """Return a place for something that is being written, or deleted, by this process."""
+        return self._partial / f"{_writer()}-{name}"
+
+    def about(self, cell: Cell) -> dict[str, Any]:
+        """Return when the cell was finished, how long it took, which software made it, and checksums of its data.
+
+        Also its description, as it was stored, and the versions of the code that entered its hash.
+        """
+        return read_about(self.entry(cell))
 
     def _checked(self, cell: Cell, name: str) -> Path:
-        path = self.entry(cell) / name
-        stated = self.about(cell)["sha256"].get(name)
-        if not path.is_file() or _checksum(path) != stated:
-            raise InputError(f"{path.parent}: is corrupted ({name} has changed); delete it to compute again")
-        return path
+        entry = self.entry(cell)
+        check_data(entry, {name: read_about(entry)["sha256"].get(name)})
+        return entry / name
+
+    def set_aside(self, path: Path) -> Path:
+        """Move a bad entry, or a bad record, out of the way; return where it is now. Nothing is deleted."""
+        place = self.path / "aside" / path.relative_to(self.path)
+        try:
+            place.parent.mkdir(parents=True, exist_ok=True)
+            for number in itertools.count(2):
+                if not place.exists():
+                    break
+                place = place.with_name(f"{path.name}-{number}")
+            path.rename(place)
+        except FileNotFoundError:
+            pass  # another process has moved it
+        except OSError as error:
+            raise InputError(f"{path}: is corrupted, and cannot be moved aside ({error.strerror})") from None
+        return place
+
+
+class BadEntryError(InputError):
+    """An entry that is not as it was stored."""
+
+    def __init__(self, entry: Path, reason: str) -> None:
+        self.entry, self.reason = entry, reason
+        repair = f"`iclab store repair --store {shlex.quote(str(entry.parent.parent))}`"
+        super().__init__(f"{entry}: is corrupted ({reason}); {repair} moves it aside, to be computed again")
+
+
+def read_about(entry: Path) -> dict[str, Any]:
+    """Return what an entry says about itself: see `Store.about`. Raise `BadEntryError` if it does not."""
+    try:
+        about = json.loads((entry / "entry.json").read_text("utf-8"))
+        return {
+            "cell": dict(about["cell"]),
+            "versions": about.get("versions"),
+            "sha256": dict(about["sha256"]),
+            "seconds": float(about["seconds"]),
+            "finished": str(about["finished"]),
+            "made by": dict(about["made by"]),
+        }
+    except (OSError, ValueError, KeyError, TypeError) as error:
+        raise BadEntryError(entry, f"entry.json: {type(error).__name__}: {error}") from None
+
+
+def check_data(entry: Path, checksums: Mapping[str, str | None]) -> None:
+    """Raise `BadEntryError` if a file of an entry is missing or has another checksum."""
+    for name, stated in checksums.items():
+        try:
+            found = checksum(entry / name)
+        except OSError as error:
+            raise BadEntryError(entry, f"{name}: {error.strerror}") from None
+        if found != stated:
+            raise BadEntryError(entry, f"{name} has changed")
+
+
+def _publish(temporary: Path, final: Path) -> None:
+    """Give a written entry its name, once all of it is on the disk."""
+    for file in temporary.iterdir() if temporary.is_dir() else [temporary]:
+        with file.open("rb") as handle:
+            os.fsync(handle.fileno())
+    try:
+        temporary.rename(final)
+        if final.is_dir():
+            _sync(final)
+        _sync(final.parent)
+    except OSError:
+        if not final.is_dir():  # else another run finished the same cell first, and its entry stays
+            raise
 
 
 def _sync(folder: Path) -> None:
@@ -233,8 +307,10 @@ def _sync(folder: Path) -> None:
         os.close(handle)
 
 
-def _checksum(path: Path) -> str:
-    return hashlib.sha256(path.read_bytes()).hexdigest()
+def checksum(path: Path) -> str:
+    """Return the SHA-256 of a file."""
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
 
 
 def _writer() -> str:

@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 import json
-import sys
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
-from pathlib import Path
 from typing import Any
 
 from pydantic import ValidationError
@@ -18,6 +16,7 @@ from iclab.report.drawing import Drawing, drawing_of
 from iclab.study.edition import Edition
 from iclab.study.experiment import Condition, Experiment
 from iclab.study.outcome import Outcome
+from iclab.study.records import add_folders
 from iclab.study.sequences import looked
 from iclab.study.settings import Settings, short
 
@@ -106,9 +105,7 @@ def _variant(experiment: Experiment[Any], settings: Settings, record: Record, st
     changes = _changes(settings)
     named = settings.unusual() or ", ".join(f"{change.name} = {change.here}" for change in changes)
     title = "; ".join(filter(None, (named, "until decided" if until else "")))
-    for folder in record["folders"]:  # where the user's modules were
-        if folder not in sys.path and Path(folder).is_dir():
-            sys.path.append(folder)
+    add_folders(record)
     try:
         cells = tuple(filter(store.has, edition.cells))
         outcome = looked(edition, store) if until else edition.outcome(store) if cells else None

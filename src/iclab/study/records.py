@@ -5,6 +5,7 @@ The usual editions of built-in experiments need no record: the report finds thei
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
@@ -40,6 +41,13 @@ def records_of(editions: Iterable[Edition], *, until_decided: bool = False) -> l
         if (edition.experiment.own or until_decided or edition.settings.edition_name == "other")
         and all(code.importable for code in (Code.of(type(edition.experiment)), *users_code(edition.settings)))
     ]
+
+
+def add_folders(record: Record) -> None:
+    """Let the user's modules be found where they were when the record was made, after all other places."""
+    for folder in record["folders"]:
+        if folder not in sys.path and Path(folder).is_dir():
+            sys.path.append(folder)
 
 
 def record_of(edition: Edition, *, until_decided: bool = False) -> Record:

@@ -16,17 +16,21 @@ as often as by a single 95 % t interval of eight seeds. `tests/study/test_sequen
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
+from pydantic import ValidationError
+
 from iclab import lab
-from iclab.config import InputError
+from iclab.config import InputError, explain
 from iclab.probes import CONFIDENCE
 from iclab.study.claims import SEEDS
 from iclab.study.edition import Edition
+from iclab.study.experiment import Experiment
 from iclab.study.outcome import Outcome
-from iclab.study.records import records_of
+from iclab.study.records import add_folders, records_of
 
 GROUP = 8
 """Seeds per round."""
@@ -93,6 +97,29 @@ def _adds(grown: Edition, last: Edition | None, store: lab.Store) -> bool:
     if last is None or {cell.hash for cell in grown.cells} != {cell.hash for cell in last.cells}:
         return True
     return len(grown.rows(store)) > len(last.rows(store))
+
+
+def remembered_editions(experiment: Experiment[Any], store: lab.Store) -> list[Edition]:
+    """Return the editions of an experiment that a store remembers, with all rounds of seeds that it has any of."""
+    found = []
+    for record in store.records():
+        if record["experiment"] != experiment.address:
+            continue
+        add_folders(record)
+        try:
+            edition = Edition(experiment, experiment.settings.model_validate(record["settings"]))
+        except ValidationError as error:
+            about = "settings that the store remembers are no longer known"
+            raise InputError(f"{experiment.id}: {about} ({explain(error)})") from None
+        found.append(edition)
+        before: set[str] = set()
+        for seeds in itertools.count(GROUP, GROUP) if record["until decided"] else ():
+            grown = _grown(edition, seeds)
+            if not any(store.has(cell) or store.has(cell.training) for cell in grown.cells if cell.hash not in before):
+                break
+            before = {cell.hash for cell in grown.cells}
+            found.append(grown)
+    return found
 
 
 def until_decided(

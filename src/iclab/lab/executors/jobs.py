@@ -6,9 +6,9 @@ from collections.abc import Sequence
 
 from iclab.engines import Trained, train
 from iclab.lab.cells import Cell, MeasurementCell, TrainingCell
-from iclab.lab.events import Kind, Listener
+from iclab.lab.events import Kind, Listener, Notice
 from iclab.lab.meter import Meter
-from iclab.lab.store import Store
+from iclab.lab.store import BadEntryError, Store
 from iclab.probes import measure
 
 
@@ -23,8 +23,20 @@ def run_job(cells: Sequence[Cell], store: Store, listen: Listener, threads: int 
         if isinstance(cell, TrainingCell):
             train_cell(cell, store, listen, threads)
         else:
-            trained = trained or store.load_training(cell.training)
+            trained = trained or _load(cell.training, store, listen, threads)
             measure_cell(cell, trained, store, listen, threads)
+
+
+def _load(cell: TrainingCell, store: Store, listen: Listener, threads: int) -> Trained:
+    """Load a training; one whose entry is bad is moved aside and trained again."""
+    try:
+        return store.load_training(cell)
+    except BadEntryError as error:
+        store.set_aside(error.entry)
+        listen(Notice(f"{error.entry}: is corrupted ({error.reason}); it is moved aside and computed again"))
+        quietly: Listener = lambda event: listen(event) if isinstance(event, Notice) else None  # noqa: E731
+        train_cell(cell, store, quietly, threads)
+        return store.load_training(cell)
 
 
 def train_cell(cell: TrainingCell, store: Store, listen: Listener, threads: int = 1) -> None:

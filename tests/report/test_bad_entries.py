@@ -1,0 +1,21 @@
+"""The report goes on without bad entries, and says which they are."""
+
+import shutil
+
+from iclab.lab.upkeep import ReadingStore
+from iclab.report.content import collect
+
+
+def test_bad_entries_are_left_out_and_named(quick_store, tmp_path):
+    path = shutil.copytree(quick_store.path, tmp_path / "store")
+    whole = collect(quick_store)
+    rows = sorted(path.glob("measurement/*/rows.parquet"))[0]
+    rows.write_bytes(rows.read_bytes()[:-1])
+    about = sorted(path.glob("training/*/entry.json"))[0]
+    about.write_text("{")
+    store = ReadingStore(path)
+    content = collect(store)
+    assert set(store.bad) == {rows.parent, about.parent}
+    assert all("is corrupted" in line for line in store.bad.values())
+    assert content.cells == whole.cells - 2
+    assert [section.id for section in content.sections] == [section.id for section in whole.sections]
