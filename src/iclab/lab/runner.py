@@ -8,7 +8,7 @@ from typing import Any
 
 from iclab.config import InputError
 from iclab.engines import check
-from iclab.lab import costs
+from iclab.lab import costs, needs
 from iclab.lab.cells import Cell, MeasurementCell
 from iclab.lab.events import Listener, Notice, announced
 from iclab.lab.executors import Executor, LocalExecutor
@@ -54,6 +54,7 @@ def run(
             store.keep(records)
         return plan
     rates = costs.load(store.path)
+    needs.check(plan, store.path, costs.expected(rates), workers)
     schedule = executor.schedule(plan, costs.expected(rates))
     _check(plan)
     store.open_for_writing()

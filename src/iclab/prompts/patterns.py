@@ -29,6 +29,10 @@ GENERATED = ("relevant_norm", "irrelevant_norm", "outlier_norm", "coherence", "d
 """Fields that vectors of one's own leave no room for."""
 DEPENDENT = 1e-6
 """Vectors of length 1 are called linearly dependent if a combination with weights of length 1 is shorter than this."""
+MOST_RELEVANT = 5_000
+"""M1: its pairs are listed."""
+MOST_NUMBERS = 10**10
+"""Of a dictionary: 80 GB."""
 
 
 Rows = tuple[tuple[float, ...], ...]
@@ -104,6 +108,13 @@ class Patterns(Config):
 
     @model_validator(mode="after")
     def _fits(self) -> Patterns:
+        if self.relevant > MOST_RELEVANT:
+            raise ValueError(
+                f"relevant = {self.relevant}: has too many pairs, which are tasks; at most {MOST_RELEVANT}"
+            )
+        if self.count * self.dimension > MOST_NUMBERS:
+            size = f"{self.count} patterns of length {self.dimension} are {self.count * self.dimension:.3g} numbers"
+            raise ValueError(f"dimension = {self.dimension}: {size}; at most {MOST_NUMBERS:.0e} can be served")
         total = f"relevant + irrelevant + outlier = {self.relevant} + {self.irrelevant} + {self.outlier} = {self.count}"
         if self.vectors is not None:
             self._check_vectors(self.vectors, total)

@@ -10,12 +10,15 @@ from typing import Any
 
 from iclab.config import InputError
 from iclab.lab import MeasurementCell, Store
+from iclab.lab.needs import check_count
 from iclab.probes import CONFIDENCE, Row, at_confidence
 from iclab.study.claims import Claim
 from iclab.study.experiment import Condition, Experiment
 from iclab.study.outcome import Outcome
 from iclab.study.recipes import check_recipes
 from iclab.study.settings import Settings
+
+MANY_SEEDS, SOME_SEEDS = 4096, 64
 
 
 @dataclass(frozen=True)
@@ -28,6 +31,9 @@ class Edition:
     @cached_property
     def conditions(self) -> list[Condition]:
         """Every measurement of the experiment."""
+        if self.settings.seeds > MANY_SEEDS:  # before they are listed: there may be too many
+            few = Edition(self.experiment, self.settings.replace(seeds=SOME_SEEDS))
+            check_count(len(few.conditions) * self.settings.seeds / SOME_SEEDS, self.settings.seeds)
         with self.experiment.guarded("conditions"):
             found = self.experiment.conditions(self.settings)
         listed = isinstance(found, (list, tuple)) and found and all(isinstance(one, Condition) for one in found)

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 
+from iclab.config import InputError
 from iclab.engines import Trained, train
+from iclab.lab import memory
 from iclab.lab.cells import Cell, MeasurementCell, TrainingCell
 from iclab.lab.events import Kind, Listener, Notice
 from iclab.lab.meter import Meter
+from iclab.lab.retries import named
 from iclab.lab.store import BadEntryError, Store
 from iclab.probes import measure
 
@@ -20,11 +24,31 @@ def run_job(cells: Sequence[Cell], store: Store, listen: Listener, threads: int 
     """Compute a training, or measurements of one training that the store has."""
     trained = None
     for cell in cells:
-        if isinstance(cell, TrainingCell):
-            train_cell(cell, store, listen, threads)
-        else:
-            trained = trained or _load(cell.training, store, listen, threads)
-            measure_cell(cell, trained, store, listen, threads)
+        with _saying_what_lacks_memory(cell):
+            trained = _run(cell, trained, store, listen, threads)
+
+
+@contextmanager
+def _saying_what_lacks_memory(cell: Cell) -> Iterator[None]:
+    """Turn an allocation that failed into one line."""
+    try:
+        yield
+    except (MemoryError, RuntimeError) as error:  # torch raises a RuntimeError
+        if isinstance(error, MemoryError) or "allocate memory" in str(error):
+            there = memory.available()
+            left = f"; {memory.shown_bytes(there)} are available" if there is not None else ""
+            raise InputError(f"{named(cell)}: needs more memory than there is{left}; use fewer workers") from None
+        raise
+
+
+def _run(cell: Cell, trained: Trained | None, store: Store, listen: Listener, threads: int) -> Trained | None:
+    """Compute a cell; return the weights that were read for it, for the next one."""
+    if isinstance(cell, TrainingCell):
+        train_cell(cell, store, listen, threads)
+        return None
+    trained = trained or _load(cell.training, store, listen, threads)
+    measure_cell(cell, trained, store, listen, threads)
+    return trained
 
 
 def _load(cell: TrainingCell, store: Store, listen: Listener, threads: int) -> Trained:

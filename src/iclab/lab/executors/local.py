@@ -18,6 +18,7 @@ from iclab.lab.cells import Cell, TrainingCell, unshippable
 from iclab.lab.events import Advanced, Event, Listener, Notice
 from iclab.lab.executors.jobs import StopRequested, run_job
 from iclab.lab.executors.processes import WorkerDiedError, WorkerProcess
+from iclab.lab.needs import affordable
 from iclab.lab.plan import Plan
 from iclab.lab.retries import TRIES, Retries, named
 from iclab.lab.schedule import Job, Place, Schedule
@@ -43,7 +44,7 @@ class LocalExecutor:
         def where(cell: Cell) -> Place:
             return Place.HERE if _training(cell).hash in stuck else place(cell)
 
-        return Schedule(plan, cost, where, self.workers)
+        return Schedule(plan, cost, where, affordable(plan, self.workers))
 
     def execute(self, schedule: Schedule, store: Store, listen: Listener) -> None:
         """Compute every cell of a schedule.
@@ -56,6 +57,9 @@ class LocalExecutor:
         for path in dict.fromkeys(_stuck(schedule.plan).values() if self.workers > 1 else ()):
             why = "because others cannot import it; in a module, it would run on all cores"
             listen(Notice(f"{path}: runs in this process, {why}"))
+        if schedule.lanes < self.workers:
+            why = "because more of these cells do not fit into memory at the same time"
+            listen(Notice(f"{schedule.lanes} of {self.workers} workers are used, {why}"))
         with threadpool_limits(1), one_thread():
             run = _Run(schedule, store, listen)
             run.run()
