@@ -1,6 +1,9 @@
 """The report goes on without bad entries, and says which they are."""
 
+import json
 import shutil
+
+import pytest
 
 from iclab.lab.upkeep import ReadingStore
 from iclab.report.content import collect
@@ -19,3 +22,10 @@ def test_bad_entries_are_left_out_and_named(quick_store, tmp_path):
     assert all("is corrupted" in line for line in store.bad.values())
     assert content.cells == whole.cells - 2
     assert [section.id for section in content.sections] == [section.id for section in whole.sections]
+
+
+def test_what_experiments_and_variants_share_is_counted_once(quick_store, report):
+    _, content = report
+    abouts = [json.loads(file.read_text()) for file in quick_store.path.glob("*/*/entry.json")]
+    assert content.cells == len(abouts)
+    assert content.seconds == pytest.approx(sum(about["seconds"] for about in abouts))
