@@ -6,6 +6,7 @@ them again and keeps them in its store, in ``costs.json``, for the next run.
 
 from __future__ import annotations
 
+import contextlib
 import json
 import math
 import os
@@ -79,4 +80,5 @@ def save(store: Path, rates: Mapping[Kind, float]) -> None:
         temporary.write_text(json.dumps(listed, indent=1) + "\n", "utf-8")
         temporary.replace(store / "costs.json")
     except OSError:
-        temporary.unlink(missing_ok=True)
+        with contextlib.suppress(OSError):
+            temporary.unlink(missing_ok=True)

@@ -171,7 +171,7 @@ class Store:
     def _write(self, cell: Cell, name: str, write: Callable[[Path], object], seconds: float) -> None:
         final = self.entry(cell)
         try:
-            final.parent.mkdir(parents=True, exist_ok=True)
+            final.parent.mkdir(exist_ok=True)  # a store that has vanished is not made again
             temporary = Path(tempfile.mkdtemp(prefix=f"{_writer()}-", dir=self._partial))
             try:
                 write(temporary / name)
@@ -201,7 +201,7 @@ class Store:
         final = self.path / path.parent.name / path.name
         temporary = self.writing_place(path.name)
         try:
-            final.parent.mkdir(parents=True, exist_ok=True)
+            final.parent.mkdir(exist_ok=True)  # a store that has vanished is not made again
             try:
                 if path.is_dir():
                     temporary.mkdir()
@@ -234,14 +234,15 @@ class Store:
         """Move a bad entry, or a bad record, out of the way; return where it is now. Nothing is deleted."""
         place = self.path / "aside" / path.relative_to(self.path)
         try:
-            place.parent.mkdir(parents=True, exist_ok=True)
+            for folder in (self.path / "aside", place.parent):
+                folder.mkdir(exist_ok=True)
             for number in itertools.count(2):
                 if not place.exists():
                     break
                 place = place.with_name(f"{path.name}-{number}")
             path.rename(place)
         except FileNotFoundError:
-            pass  # another process has moved it
+            pass  # another process has moved it, or the store has vanished, which the next writer says
         except OSError as error:
             raise InputError(f"{path}: is corrupted, and cannot be moved aside ({error.strerror})") from None
         return place
