@@ -1,5 +1,6 @@
 # make reproduce   make the environment, then run the quick edition of every experiment
 # make test        style, types and all tests (about 6 minutes on two cores, 8 the first time, which compiles)
+# make test-ray    the tests of the Ray executor on three nodes of one machine (about 10 minutes on two cores)
 # make test-fast   the tests of the daily loop (about a minute on two cores, more the first time, which compiles)
 # make test-nightly  what takes too long for every day: thousands of odd requests, faults of processes and file systems
 # make lint        style and types alone
@@ -8,19 +9,23 @@
 PYTHON ?= python3
 BIN := .venv/bin
 
-.PHONY: reproduce test test-fast test-nightly lint
+.PHONY: reproduce test test-fast test-nightly test-ray lint
 
 reproduce: .venv
 	$(BIN)/iclab reproduce --quick
 
 test: .venv lint
-	$(BIN)/pytest -n auto --dist worksteal
+	$(BIN)/pytest -n auto --dist worksteal -m "not ray and not nightly"
 
 test-fast: .venv
-	$(BIN)/pytest -n auto --dist worksteal -m "not slow and not nightly"
+	$(BIN)/pytest -n auto --dist worksteal -m "not slow and not ray and not nightly"
 
 test-nightly: .venv
 	$(BIN)/pytest -n auto --dist worksteal -m nightly
+
+test-ray: .venv
+	PIP_CONSTRAINT=constraints.txt $(BIN)/pip install --quiet --disable-pip-version-check --editable '.[ray]'
+	$(BIN)/pytest -m ray tests/lab
 
 lint: .venv
 	$(BIN)/ruff check .

@@ -23,7 +23,7 @@ from typing import Any, Self
 from pydantic import BaseModel, ConfigDict, GetCoreSchemaHandler, ValidationError
 from pydantic_core import CoreSchema, core_schema
 
-from iclab.fingerprints import FingerprintError, source_hash
+from iclab.fingerprints import FingerprintError, source_hash, users_files
 
 
 class InputError(ValueError):
@@ -165,6 +165,10 @@ class Code:
                 raise InputError(f"{self.path}: its source has changed since this file was written")
             self._object = found
         return self._object
+
+    def files(self) -> dict[str, Path]:
+        """Return the user's own files that the object needs, by the names of their modules."""
+        return users_files(self.load())
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, Code) and (self.path, self.source) == (other.path, other.source)

@@ -51,6 +51,22 @@ def source_hash(obj: Any) -> str:
     return hashlib.sha256(f"{text}\0{name}".encode()).hexdigest()[:16]
 
 
+def users_files(obj: Any) -> dict[str, Path]:
+    """Return the user's own files that an object needs, by the names of their modules, with their packages."""
+    try:
+        seen: set[Path] = set()
+        _with_imports(Path(inspect.getsourcefile(inspect.unwrap(obj)) or ""), sys.modules.get(obj.__module__), seen)
+    except (OSError, TypeError, UnicodeDecodeError):
+        return {}
+    found = {name: _file(module) for name, module in list(sys.modules.items()) if _file(module) in seen}
+    for name in list(found):
+        parts = name.split(".")
+        for depth in range(1, len(parts)):
+            package = ".".join(parts[:depth])
+            found[package] = _file(sys.modules.get(package))
+    return {name: file for name, file in sorted(found.items()) if _users(file) and name != "__main__"}
+
+
 def _is_of_module(obj: Any, name: str) -> bool:
     """Return whether the text of its module says all about an object: a class or function there, decorated or not."""
     if _is_decorated(obj):

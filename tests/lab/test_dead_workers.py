@@ -48,18 +48,18 @@ class Workers:
 
     def start(self, store: Store, listen: Any) -> Any:
         class Worker:
-            run = staticmethod(lambda cells: self.run("apart", cells, store, listen))
+            run = staticmethod(lambda cells, limit: self.run("apart", cells, store, listen, limit=limit))
             stop = close = staticmethod(lambda: None)
 
         return Worker
 
-    def run(self, where: str, cells: tuple[Cell, ...], store: Store, listen: Any, threads: int = 1) -> None:
+    def run(self, where: str, cells: tuple[Cell, ...], store: Store, listen: Any, *how: Any, limit: Any = None) -> None:
         for number, cell in enumerate(cells):
             self.runs.append((cell.hash, where))
             if self.deadly.get(cell.hash, 0) > 0:
                 self.deadly[cell.hash] -= 1
                 raise WorkerDiedError("was killed by signal 9", self.memory, not self.unborn)
-            jobs.run_job(cells[number : number + 1], store, listen, threads)
+            jobs.run_job(cells[number : number + 1], store, listen, *how)
 
     def tries(self, cell: Cell) -> list[str]:
         return [where for hash_, where in self.runs if hash_ == cell.hash]

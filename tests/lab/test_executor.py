@@ -202,7 +202,7 @@ def test_local_code_leaves_the_rest_to_the_processes(tmp_path: Path, monkeypatch
         """Stands for a process; its jobs run here."""
 
         def __init__(self, store: Store, listen: Any) -> None:
-            self.run = lambda cells: (handed.extend(c.hash for c in cells), jobs.run_job(cells, store, listen))
+            self.run = lambda cells, limit: (handed.extend(c.hash for c in cells), jobs.run_job(cells, store, listen))
             self.stop = self.close = lambda: None
 
     monkeypatch.setattr(local, "WorkerProcess", Fake)
@@ -225,7 +225,7 @@ def test_what_is_done_sooner_than_a_process_starts_starts_none(tmp_path: Path):
 def test_an_error_in_any_lane_ends_the_run(where: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     both = threading.Barrier(2)
 
-    def train(cell: TrainingCell, store: Store, listen: Any, threads: int) -> None:
+    def train(cell: TrainingCell, store: Store, listen: Any, *_: Any) -> None:
         both.wait(20)  # both lanes have a training
         if (threading.current_thread() is threading.main_thread()) == (where == 0):
             raise InputError("cannot be trained")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import tempfile
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
@@ -14,6 +13,7 @@ from iclab.config import InputError, shown
 from iclab.engines import EngineName, Recipe, Training
 from iclab.lab import Store
 from iclab.lab.events import Listener
+from iclab.lab.executors import Executor
 from iclab.models import Model
 from iclab.prompts import Prompts
 
@@ -82,12 +82,18 @@ def seeds_of(seeds: int | Iterable[int]) -> tuple[int, ...]:
     return tuple(whole)
 
 
-def how_to_run(workers: int | None, progress: bool, on_progress: Listener | None) -> dict[str, Any]:
+def how_to_run(
+    workers: int | None, progress: bool, on_progress: Listener | None, executor: Executor | None = None
+) -> dict[str, Any]:
     """Return the arguments of `lab.run` that say how: by default on all cores, without a word."""
+    if executor is not None and not (hasattr(executor, "schedule") and hasattr(executor, "execute")):
+        raise InputError(f"executor = {shown(executor)}: must be an iclab.lab.RayExecutor or LocalExecutor")
+    if executor is not None and workers is not None:
+        raise InputError(f"workers = {workers!r}: is for the default executor; give it to the executor")
     if on_progress is not None and not callable(on_progress):
         raise InputError(f"on_progress = {shown(on_progress)}: must be a function of an event")
-    cores = workers if workers is not None else os.cpu_count() or 1
-    return {"workers": cores, "quiet": not progress, "listeners": [on_progress] if on_progress else []}
+    listeners = [on_progress] if on_progress else []
+    return {"workers": workers, "executor": executor, "quiet": not progress, "listeners": listeners}
 
 
 @contextmanager

@@ -14,6 +14,7 @@ from iclab.config import InputError, check_whole, shown, unknown_key
 from iclab.engines import EngineName, Recipe, warn_beyond_theory
 from iclab.lab import MeasurementCell, Store, TrainingCell
 from iclab.lab.events import Listener
+from iclab.lab.executors import Executor
 from iclab.models import Model
 from iclab.probes import PROBES
 from iclab.prompts import Prompts
@@ -36,6 +37,7 @@ def compare(
     workers: int | None = None,
     progress: bool = False,
     on_progress: Listener | None = None,
+    executor: Executor | None = None,
 ) -> Comparison:
     """Train several models and measure each of them at every point of a grid.
 
@@ -49,7 +51,7 @@ def compare(
             ``step``: how many steps of the training to measure after. Several keys make a grid: the first is the x
             axis of the chart, the others are panels.
         recipes: one for all models, or by name.
-        seeds: how many, or a list, as for `train`; and so are the last six arguments.
+        seeds: how many, or a list, as for `train`; and so are the last seven arguments.
         probe: what to measure; ``iclab train --help`` lists the probes.
         column: the column of the probe's rows that is drawn; by default the error.
         count: test prompts per seed and point.
@@ -66,7 +68,10 @@ def compare(
         how = _How(asked, probe, count, engine, dtype)
         conditions = list(_conditions(entries, points, start, how, place))
         lab.run(
-            [cell for _, cell in conditions], place, title="comparison", **how_to_run(workers, progress, on_progress)
+            [cell for _, cell in conditions],
+            place,
+            title="comparison",
+            **how_to_run(workers, progress, on_progress, executor),
         )
         rows = [{**about, **row} for about, cell in conditions for row in place.load_rows(cell) if row["seed"] in asked]
     keys = {key: tuple(dict.fromkeys(told(point[key]) for point in points)) for key in points[0]}

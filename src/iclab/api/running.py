@@ -10,6 +10,7 @@ from iclab.api.asking import how_to_run, opened
 from iclab.config import InputError, shown
 from iclab.lab import Store
 from iclab.lab.events import Listener
+from iclab.lab.executors import Executor
 from iclab.study import records
 from iclab.study.edition import Edition
 from iclab.study.experiment import Experiment
@@ -39,6 +40,7 @@ def run(
     workers: int | None = None,
     progress: bool = False,
     on_progress: Listener | None = None,
+    executor: Executor | None = None,
     **settings: Any,
 ) -> Outcome:
     """Run an experiment, as ``iclab run`` does, and return its rows, claims, table and chart.
@@ -52,6 +54,7 @@ def run(
         workers: how many cores to use; by default all.
         progress: show a progress bar on standard error.
         on_progress: called with every event of the run: see ``help(iclab.lab.events)``.
+        executor: what computes the cells, such as ``iclab.lab.RayExecutor("auto")``; by default this machine.
         settings: other values of the experiment's settings, as with ``--set``; ``iclab experiments ID`` lists them.
 
     Example:
@@ -68,4 +71,4 @@ def run(
         found = catalog.find(experiment, records=place.records()) if isinstance(experiment, str) else experiment
         base = found.settings().quick() if quick else found.settings()
         edition = Edition(found, base.changed(settings))  # changes override the quick edition
-        return records.compute([edition], place, **how_to_run(workers, progress, on_progress))[0]
+        return records.compute([edition], place, **how_to_run(workers, progress, on_progress, executor))[0]

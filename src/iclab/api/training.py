@@ -14,6 +14,7 @@ from iclab.api.runs import Run
 from iclab.engines import EngineName, Recipe, Trained, warn_beyond_theory
 from iclab.lab import Store, TrainingCell
 from iclab.lab.events import Listener
+from iclab.lab.executors import Executor
 from iclab.models import Model
 from iclab.prompts import Prompts
 
@@ -32,6 +33,7 @@ def train(
     workers: int | None = None,
     progress: bool = False,
     on_progress: Listener | None = None,
+    executor: Executor | None = None,
 ) -> Run:
     """Train many seeds of a model, on all cores.
 
@@ -56,6 +58,7 @@ def train(
             in this process, because others cannot import it.
         progress: show a progress bar on standard error.
         on_progress: called with every event of the run: see ``help(iclab.lab.events)``.
+        executor: what computes the cells, such as ``iclab.lab.RayExecutor("auto")``; by default this machine.
 
     Example:
         >>> run = train("linear", recipe=Recipe(steps=20, step_size=0.05), seeds=2)
@@ -67,6 +70,6 @@ def train(
     warn_beyond_theory(training)
     with opened(store) as place:
         cells = TrainingCell.covering(training, asked, place.has)
-        lab.run(cells, place, title=training.model.label, **how_to_run(workers, progress, on_progress))
+        lab.run(cells, place, title=training.model.label, **how_to_run(workers, progress, on_progress, executor))
         parts = [place.load_training(cell) for cell in cells]
     return Run(Trained.join(parts).select(asked))

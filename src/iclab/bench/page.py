@@ -135,6 +135,29 @@ def growth(result: dict[str, Any]) -> Table:
     return Table("Growth", head, lines)
 
 
+def executors(rows: list[dict[str, Any]]) -> Table:
+    """Return what each executor takes per cell."""
+    head = (
+        "executor",
+        "workers",
+        "cells",
+        "seconds",
+        "beside the work, ms per cell",
+        "driver's processor, ms per cell",
+    )
+    lines, notes = [], []
+    for row in rows:
+        if row["seconds"] is None:
+            notes.append(f"{row['executor']}: {row['reason']}.")
+            continue
+        early, late = row["memory"]
+        numbers = (f"{row['seconds']:.1f}", f"{row['milliseconds_per_cell']:.2f}", f"{row['driver_milliseconds']:.2f}")
+        lines.append(
+            (row["executor"], str(row["workers"]), f"{row['cells']:,}", *numbers, f"{early:.0f}", f"{late:.0f}")
+        )
+    return Table("Small cells", (*head, "MB after a tenth", "MB at the end"), lines, tuple(notes))
+
+
 def _whole(value: float | None) -> str:
     return "–" if value is None else f"{value:,.0f}"
 
@@ -144,10 +167,10 @@ def _figures(rate: float | None) -> str:
     return "–" if rate is None else f"{float(f'{rate:.3g}'):,.0f}"
 
 
-def markdown(result: dict[str, Any]) -> str:
-    """Return the tables in Markdown."""
+def markdown(made: list[Table]) -> str:
+    """Return tables in Markdown."""
     parts = []
-    for table in tables(result):
+    for table in made:
         lines = [table.head, ("---",) * len(table.head), *table.rows]
         body = "\n".join(f"| {' | '.join(line)} |" for line in lines)
         notes = "".join(f"\n{note}\n" for note in table.notes)
@@ -157,7 +180,7 @@ def markdown(result: dict[str, Any]) -> str:
 
 def main(arguments: list[str]) -> None:
     """Print the tables of a JSON file, or write them into a page between its two marks."""
-    made = markdown(json.loads(Path(arguments[0]).read_text(encoding="utf-8")))
+    made = markdown(tables(json.loads(Path(arguments[0]).read_text(encoding="utf-8"))))
     if len(arguments) < 2:
         print(made)
         return

@@ -12,6 +12,7 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from iclab.cli.executing import executor
 from iclab.cli.values import read_pairs
 
 if TYPE_CHECKING:
@@ -174,7 +175,8 @@ def train(options: argparse.Namespace) -> None:
     if options.verbose:
         _print_engines([request.training()])
     save = Path(options.save) if options.save else None
-    result = train_and_measure(request, Store(options.store), options.workers, save)
+    with executor(options) as where:
+        result = train_and_measure(request, Store(options.store), where, save)
     if options.json:
         _print_json(result)
     else:
@@ -194,20 +196,31 @@ def predict(options: argparse.Namespace) -> None:
 
 def bench(options: argparse.Namespace) -> None:
     """Time the engines."""
-    from iclab.bench import bench
-    from iclab.bench.page import markdown
+    from iclab.bench import bench, page
+    from iclab.bench.executors import overheads
     from iclab.cli.tables import print_bench
     from iclab.config import InputError
 
     if options.threads is not None and options.threads < 1:
         raise InputError(f"threads = {options.threads}: must be at least 1")
-    result = bench(options.threads, lambda text: print(text, file=sys.stderr, flush=True), options.only)
+    if options.executors and options.only:
+        raise InputError(f"only = {options.only}: is for the engines; --executors has one sweep")
+
+    def tell(text: str) -> None:
+        print(text, file=sys.stderr, flush=True)
+
+    if options.executors:
+        rows = overheads(options.threads or os.cpu_count() or 1, tell, ray=options.ray)
+        result, tables = {"executors": rows}, [page.executors(rows)]
+    else:
+        result = bench(options.threads, tell, options.only)
+        tables = page.tables(result)
     if options.json:
         _print_json(result)
     elif options.markdown:
-        print(markdown(result))
+        print(page.markdown(tables))
     else:
-        print_bench(result)
+        print_bench(tables)
 
 
 def store(options: argparse.Namespace) -> None:
@@ -279,7 +292,8 @@ def _compute(
 
     editions, store = _editions(found, options), Store(options.store)
     try:
-        return compute(editions, store, workers=options.workers, listeners=listeners)
+        with executor(options) as where:
+            return compute(editions, store, executor=where, listeners=listeners)
     except CellsFailedError as error:
         options.failed = error
         return [edition.outcome(store) for edition in editions if any(map(store.has, edition.cells))]

@@ -6,6 +6,7 @@ import argparse
 import sys
 from typing import TYPE_CHECKING, Any
 
+from iclab.cli.executing import executor
 from iclab.cli.values import read_pairs
 from iclab.config import InputError
 
@@ -33,10 +34,11 @@ def compute(editions: list[Edition], options: argparse.Namespace) -> tuple[list[
 
     most = MOST if options.most is None else options.most
     history: dict[str, list[Round]] = {edition.experiment.id: [] for edition in editions}
-    for found in until_decided(editions, Store(options.store), most=most, workers=options.workers):
-        for round_ in found:
-            history[round_.id].append(round_)
-            print(f"iclab: {_told(round_)}", file=sys.stderr, flush=True)
+    with executor(options) as where:
+        for found in until_decided(editions, Store(options.store), most=most, executor=where):
+            for round_ in found:
+                history[round_.id].append(round_)
+                print(f"iclab: {_told(round_)}", file=sys.stderr, flush=True)
     return [rounds[-1].outcome for rounds in history.values()], history
 
 

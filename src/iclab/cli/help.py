@@ -47,6 +47,7 @@ examples:
   iclab run M-fig2 --set 'models=["mamba","my_package.my_module:Mine"]' --set step_sizes.my_package.my_module:Mine=0.3
   iclab run M-fig2 --set 'models=["mamba","my_mod:Mine"]' --set 'recipes.Mine={"optimizer":"adam","step_size":0.01}'
   iclab run my_experiment:Lengths --quick     an experiment of your own (docs/extending.md)
+  iclab run M-fig2 --ray local                on Ray; auto or HOST:PORT for a cluster (docs/cluster.md)
   iclab run M-fig2 --json > fig2.json         rows and verdicts for a program
 
 `iclab experiments ID` lists the settings that --set accepts."""
@@ -54,6 +55,7 @@ examples:
 REPRODUCE = """\
 examples:
   iclab reproduce --quick           8 seeds, fewer points: about six minutes
+  iclab reproduce --ray auto        on the Ray cluster that this machine belongs to (docs/cluster.md)
   iclab reproduce                   the full edition, 16 seeds: about an hour on two cores;
                                     after Ctrl-C, run it again to continue"""
 
@@ -117,6 +119,7 @@ examples:
   iclab bench --only deep-mamba     one family of models
   iclab bench --threads 1 --json
   iclab bench --markdown            the tables of docs/speed.md
+  iclab bench --executors           what a cell costs beside its work: 10,000 small cells, here and on Ray
 
 For each family: the loop people write in PyTorch, the same under torch.compile (needs a C++ compiler), JAX (if it is
 installed), iclab's engines without and with fused kernels, how the time grows with each size, and the machine's limit:

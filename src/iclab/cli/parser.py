@@ -170,6 +170,11 @@ def _bench(add: Add) -> None:
     command.add_argument("--threads", metavar="N", type=int, help="threads of every engine (default: all cores)")
     text = "measure one family: mamba, linear, deep-mamba, deep-linear, deep-softmax or softmax-mlp (default: all)"
     command.add_argument("--only", metavar="FAMILY", help=text)
+    text = "measure instead what a cell costs beside its work, on this machine and on Ray: 10,000 small cells"
+    command.add_argument("--executors", action="store_true", help=text)
+    command.add_argument(
+        "--ray", metavar="ADDRESS", default="local", help="with --executors: the cluster (default: local)"
+    )
     command.add_argument("--markdown", action="store_true", help="print the tables as docs/speed.md has them")
 
 
@@ -224,7 +229,11 @@ def _add_store(command: argparse.ArgumentParser) -> None:
 
 def _add_workers(command: argparse.ArgumentParser) -> None:
     text = "how many cores to use (default: all)"
-    command.add_argument("--workers", metavar="N", type=int, default=os.cpu_count() or 1, help=text)
+    command.add_argument("--workers", metavar="N", type=int, help=text)
+    text = "compute on Ray: local, auto (the cluster of this machine) or HOST:PORT of a cluster (docs/cluster.md)"
+    command.add_argument("--ray", metavar="ADDRESS", help=text)
+    text = "give a cell up that takes longer, and report it at the end (default: no limit)"
+    command.add_argument("--cell-timeout", metavar="SECONDS", type=float, help=text)
 
 
 def _add_edition(command: argparse.ArgumentParser) -> None:

@@ -9,6 +9,7 @@ from rich.table import Table
 from rich.text import Text
 
 if TYPE_CHECKING:
+    from iclab.bench.page import Table as Measured
     from iclab.study.outcome import Outcome
 
 _VERDICT_STYLE = {"holds": "green", "in direction": "cyan", "fails": "red", "undecided": "yellow", "not run": "dim"}
@@ -173,12 +174,10 @@ def _by_layer(rows: list[dict[str, Any]]) -> list[tuple[int, list[dict[str, Any]
     return [(layer, [row for row in rows if row["layer"] == layer]) for layer in layers]
 
 
-def print_bench(result: dict[str, Any]) -> None:
+def print_bench(tables: list[Measured]) -> None:
     """Print what `iclab bench` measured."""
-    from iclab.bench.page import tables
-
     console = new_console()
-    for made in tables(result):
+    for made in tables:
         console.print(Text(made.title, style="bold"))
         table = new_table(*made.head)
         for row in made.rows:

@@ -17,6 +17,7 @@ from iclab.cli.values import read_pairs, read_value
 from iclab.config import Config, InputError
 from iclab.engines import EngineName, Recipe, Trained, Training, warn_beyond_theory
 from iclab.lab import MeasurementCell, Store, TrainingCell, run
+from iclab.lab.executors import Executor
 from iclab.models import Model
 from iclab.probes import Proportion, Pruning, Row
 from iclab.prompts import INSTEAD, Prompts
@@ -101,7 +102,7 @@ def read_request(options: argparse.Namespace) -> Request:
     return Request.read(data, changes)
 
 
-def train_and_measure(request: Request, store: Store, workers: int, save: Path | None) -> dict[str, Any]:
+def train_and_measure(request: Request, store: Store, executor: Executor, save: Path | None) -> dict[str, Any]:
     """Train and measure what is missing from the store; return rows and summaries as plain data."""
     started = time.perf_counter()
     training = request.training()
@@ -118,7 +119,7 @@ def train_and_measure(request: Request, store: Store, workers: int, save: Path |
         for name, prompts in tests.items()
         for probe in request.probes
     }
-    run(chain.from_iterable(cells.values()), store, workers=workers, title=training.model.label)
+    run(chain.from_iterable(cells.values()), store, executor=executor, title=training.model.label)
     measured = []
     for (name, probe), listed in cells.items():
         rows = [row for cell in listed for row in store.load_rows(cell) if row["seed"] < request.seeds]

@@ -53,6 +53,14 @@ class Finished:
 
 
 @dataclass(frozen=True)
+class Alive:
+    """What there is to compute with, if that may change during the run."""
+
+    nodes: int
+    workers: int
+
+
+@dataclass(frozen=True)
 class Notice:
     """Something the user should know."""
 
@@ -66,7 +74,7 @@ class Ended:
     how: Literal["done", "interrupted", "failed"]
 
 
-Event = Started | Advanced | Finished | Notice | Ended
+Event = Started | Advanced | Finished | Alive | Notice | Ended
 Listener = Callable[[Event], None]
 
 

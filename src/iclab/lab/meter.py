@@ -17,11 +17,12 @@ class Meter:
         self._kind, self._left, self._listen, self._threads = kind, prompts, listen, threads
         self._pending = 0
         self._started = self._last = time.perf_counter()
+        self._stopped: float | None = None
 
-    @property
-    def seconds(self) -> float:
-        """Time since the cell was started."""
-        return time.perf_counter() - self._started
+    def stop(self) -> float:
+        """Stop the clock, and return the seconds since the cell was started."""
+        self._stopped = time.perf_counter()
+        return self._stopped - self._started
 
     def advance(self, prompts: int) -> None:
         """Count prompts; emit `Advanced` now and then."""
@@ -38,5 +39,5 @@ class Meter:
 
     def finish(self) -> None:
         """Emit `Finished`, with whatever prompts were left, such as those of seeds that diverged."""
-        seconds = self._threads * (time.perf_counter() - self._last)
+        seconds = self._threads * ((self._stopped or time.perf_counter()) - self._last)
         self._listen(Finished(self._kind, max(self._left, 0), seconds))

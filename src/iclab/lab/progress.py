@@ -9,7 +9,7 @@ from collections.abc import Callable
 from rich.console import Console
 from rich.progress import BarColumn, Progress, SpinnerColumn, TextColumn
 
-from iclab.lab.events import Ended, Event, Notice, Started
+from iclab.lab.events import Alive, Ended, Event, Notice, Started
 from iclab.lab.forecast import Forecast
 
 LINE_EVERY = 10.0
@@ -28,12 +28,15 @@ class ProgressPrinter:
         self._title, self._forecast, self._quiet, self._clock = title, forecast, quiet, clock
         self._started = self._last_line = clock()
         self._bar: Progress | None = None
+        self._where = ""
 
     def __call__(self, event: Event) -> None:
         """Show an event."""
         match event:
             case Started():
                 self._start()
+            case Alive(nodes, workers):
+                self._where = f" on {_count(nodes, 'node')} with {_count(workers, 'worker')}"
             case Notice(text):
                 self._print(text)
             case Ended(how):
@@ -84,10 +87,14 @@ class ProgressPrinter:
         return f"{100 * self._forecast.share:.0f} %"
 
     def _cells(self) -> str:
-        return f"{self._forecast.cells_done} of {self._forecast.cells} cells"
+        return f"{self._forecast.cells_done} of {self._forecast.cells} cells{self._where}"
 
     def _left(self) -> str:
         return f"about {duration(self._forecast.seconds_left)} left"
+
+
+def _count(number: int, thing: str) -> str:
+    return f"{number} {thing}" + ("" if number == 1 else "s")
 
 
 def duration(seconds: float) -> str:

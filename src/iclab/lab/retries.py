@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from iclab.config import InputError
 from iclab.lab.cells import Cell, MeasurementCell
 from iclab.lab.events import Listener, Notice
+from iclab.lab.schedule import Job, Schedule
 
 TRIES = 3
 """How often a cell is tried before it is given up."""
@@ -60,6 +61,37 @@ class Retries:
             return True
         self.give_up(cell, f"its worker died {deaths} times, the last time it {how}")
         return False
+
+    def put_back(self, schedule: Schedule, job: Job, left: tuple[Cell, ...], how: str, started: bool = True) -> str:
+        """Put back what is left of a job whose worker died; return the words that say so.
+
+        The first cell of it is the one that the worker died of, if it had ``started`` to work.
+        """
+        suspect = left[0] if left and started else None
+        gone = suspect is not None and not self.died(suspect, how)
+        self.return_rest(schedule, job, left, None if gone else suspect)
+        what = f" while it computed {named(suspect)}" if suspect else ""
+        then = "it has had its tries" if gone else "it is tried again" if suspect else "another one is started"
+        return f"{how}{what}; {then}"
+
+    def return_rest(self, schedule: Schedule, job: Job, left: tuple[Cell, ...], suspect: Cell | None) -> None:
+        """Put the cells back that are left of a job, the suspect apart; those that were given up stay away."""
+        lost = {failure.cell.hash for failure in self.failures}
+        rest = tuple(cell for cell in left if cell is not suspect and cell.hash not in lost)
+        if job.trains and left and not suspect and not rest:
+            self.skipped += len(schedule.give_up(job))
+        elif suspect or rest:
+            schedule.again(job, suspect, rest)
+        else:
+            schedule.done(job)
+
+    def over_time(self, schedule: Schedule, job: Job, left: tuple[Cell, ...], limit: float) -> str:
+        """Give the first cell up that is left of a job, and put the rest back; return the words that say so."""
+        late = f"took longer than {limit:g} s (cell_timeout)"
+        if left:
+            self.give_up(left[0], f"it {late}")
+        self.return_rest(schedule, job, left, None)
+        return f"{named(left[0])} {late}; it is given up" if left else late
 
     def deaths(self, cell: Cell) -> int:
         """Return how many workers died of a cell."""

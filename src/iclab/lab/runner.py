@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import os
 from collections.abc import Iterable
 from typing import Any
 
@@ -24,7 +25,7 @@ def run(
     cells: Iterable[Cell],
     store: Store,
     *,
-    workers: int = 2,
+    workers: int | None = None,
     title: str = "iclab",
     quiet: bool = False,
     executor: Executor | None = None,
@@ -38,7 +39,7 @@ def run(
     Args:
         cells: the measurements and trainings to have; trainings of measurements are run as needed.
         store: where finished cells are kept.
-        workers: how many cores the local executor uses.
+        workers: how many cores the local executor uses; by default all.
         title: what to call the run in its progress line.
         quiet: show no progress.
         executor: what computes the cells; by default `LocalExecutor`.
@@ -54,7 +55,7 @@ def run(
             store.keep(records)
         return plan
     rates = costs.load(store.path)
-    needs.check(plan, store.path, costs.expected(rates), workers)
+    needs.check(plan, store.path, costs.expected(rates), workers or os.cpu_count() or 1)
     schedule = executor.schedule(plan, costs.expected(rates))
     _check(plan)
     store.open_for_writing()

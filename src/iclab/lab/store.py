@@ -28,9 +28,10 @@ import warnings
 from collections.abc import Callable, Iterable, Mapping
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
+from pydantic_core import to_json
 
 from iclab._version import __version__
 from iclab.config import InputError
@@ -45,14 +46,24 @@ RECORD = {"asked": str, "experiment": str, "id": str, "settings": dict, "until d
 """What a record of a request holds."""
 
 
+class Entry(NamedTuple):
+    """A finished cell on its way from one store to another."""
+
+    kind: str
+    """``training`` or ``measurement``."""
+    hash: str
+    files: dict[str, bytes]
+
+
 class Store:
     """A directory of finished cells.
 
     A missing directory reads as an empty store; `open_for_writing` creates it.
     """
 
-    def __init__(self, path: Path | str) -> None:
-        self.path = Path(path)
+    def __init__(self, path: Path | str, *, lasting: bool = True) -> None:
+        """Look at a directory; unless it is ``lasting``, nobody waits for its disk."""
+        self.path, self._lasting = Path(path), lasting
         marker = self.path / "store.json"
         if self.path.exists() and not self.path.is_dir():
             raise InputError(f"store = {self.path}: is a file; must be a directory")
@@ -168,29 +179,56 @@ class Store:
         """Return how long the cell took."""
         return self.about(cell)["seconds"]
 
+    def pack(self, cell: Cell) -> Entry:
+        """Return the entry of a finished cell as bytes."""
+        entry = self.entry(cell)
+        try:
+            return Entry(entry.parent.name, entry.name, {file.name: file.read_bytes() for file in entry.iterdir()})
+        except OSError as error:
+            raise BadEntryError(entry, str(error.strerror)) from None
+
+    def put(self, entry: Entry) -> None:
+        """Store an entry that another store packed, after a look at its checksums."""
+        stated = json.loads(entry.files["entry.json"])["sha256"]
+        found = {name: hashlib.sha256(data).hexdigest() for name, data in entry.files.items() if name != "entry.json"}
+        if found != stated:
+            raise InputError(f"{entry.kind}/{entry.hash}: arrived damaged; run the same command again")
+
+        def write(folder: Path) -> None:
+            for name, data in entry.files.items():
+                (folder / name).write_bytes(data)
+
+        self._keep(self.path / entry.kind / entry.hash, write)
+
     def _write(self, cell: Cell, name: str, write: Callable[[Path], object], seconds: float) -> None:
-        final = self.entry(cell)
+        def fill(folder: Path) -> None:
+            write(folder / name)
+            about = {
+                "cell": cell.model_dump(mode="json"),
+                "versions": cell.versions,
+                "sha256": {name: checksum(folder / name)},
+                "seconds": round(seconds, 3),
+                "finished": datetime.now(UTC).isoformat(timespec="seconds"),
+                "made by": {
+                    "iclab": __version__,
+                    "torch": str(torch.__version__),
+                    "python": platform.python_version(),
+                    "machine": platform.platform(),
+                },
+            }
+            (folder / "entry.json").write_bytes(to_json(about, indent=1) + b"\n")
+
+        self._keep(self.entry(cell), fill)
+
+    def _keep(self, final: Path, fill: Callable[[Path], None]) -> None:
+        """Fill a temporary folder and give it its name."""
         try:
             final.parent.mkdir(exist_ok=True)  # a store that has vanished is not made again
             temporary = Path(tempfile.mkdtemp(prefix=f"{_writer()}-", dir=self._partial))
             try:
-                write(temporary / name)
-                about = {
-                    "cell": cell.model_dump(mode="json"),
-                    "versions": cell.versions,
-                    "sha256": {name: checksum(temporary / name)},
-                    "seconds": round(seconds, 3),
-                    "finished": datetime.now(UTC).isoformat(timespec="seconds"),
-                    "made by": {
-                        "iclab": __version__,
-                        "torch": str(torch.__version__),
-                        "python": platform.python_version(),
-                        "machine": platform.platform(),
-                    },
-                }
-                (temporary / "entry.json").write_text(json.dumps(about, indent=1, ensure_ascii=False) + "\n", "utf-8")
+                fill(temporary)
                 temporary.chmod(0o755)
-                _publish(temporary, final)
+                _publish(temporary, final, self._lasting)
             finally:
                 shutil.rmtree(temporary, ignore_errors=True)
         except OSError as error:
@@ -284,16 +322,18 @@ def check_data(entry: Path, checksums: Mapping[str, str | None]) -> None:
             raise BadEntryError(entry, f"{name} has changed")
 
 
-def _publish(temporary: Path, final: Path) -> None:
+def _publish(temporary: Path, final: Path, lasting: bool = True) -> None:
     """Give a written entry its name, once all of it is on the disk."""
     for file in temporary.iterdir() if temporary.is_dir() else [temporary]:
-        with file.open("rb") as handle:
-            os.fsync(handle.fileno())
+        if lasting:
+            with file.open("rb") as handle:
+                os.fsync(handle.fileno())
     try:
         temporary.rename(final)
-        if final.is_dir():
-            _sync(final)
-        _sync(final.parent)
+        if lasting:
+            if final.is_dir():
+                _sync(final)
+            _sync(final.parent)
     except OSError:
         if not final.is_dir():  # else another run finished the same cell first, and its entry stays
             raise

@@ -79,6 +79,11 @@ class Architecture(nn.Module):
     group_size: ClassVar[int] = 8
     """How many seeds train together. A seed's group never changes, so results do not depend on which seeds are run."""
 
+    num_cpus: ClassVar[float] = 1.0
+    """How many cores of a Ray cluster a cell reserves. It computes on one, so that results do not depend on this."""
+    num_gpus: ClassVar[float] = 1.0
+    """How much of a GPU a cell on ``device="cuda"`` reserves there, such as 0.25."""
+
     # In training
 
     step_size: ClassVar[float | None] = None

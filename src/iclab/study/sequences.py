@@ -123,12 +123,13 @@ def remembered_editions(experiment: Experiment[Any], store: lab.Store) -> list[E
 
 
 def until_decided(
-    editions: Iterable[Edition], store: lab.Store, *, most: int = MOST, workers: int = 2, quiet: bool = False
+    editions: Iterable[Edition], store: lab.Store, *, most: int = MOST, **how: Any
 ) -> Iterator[list[Round]]:
     """Run experiments with 8, 16, 24, … seeds until more can decide no claim, are not there, or ``most`` is reached.
 
     Yields each round: the experiments that were still open, judged on all seeds so far. Seeds in the store are not
-    trained again. The number of seeds in the editions' settings is not used.
+    trained again. The number of seeds in the editions' settings is not used. ``how`` are further arguments of
+    `iclab.lab.run`, such as ``workers``.
     """
     if most < GROUP or most % GROUP:
         raise InputError(f"most = {most}: must be a multiple of {GROUP}, at least {GROUP}")
@@ -143,7 +144,7 @@ def until_decided(
             return
         title = pairs[0][0].experiment.id if len(pairs) == 1 else "iclab"
         cells = [cell for _, grown in pairs for cell in grown.cells]
-        lab.run(cells, store, workers=workers, title=f"{title}, {seeds} seeds", quiet=quiet, records=records)
+        lab.run(cells, store, title=f"{title}, {seeds} seeds", records=records, **how)
         records, level = [], confidence_after(seeds)
         found = [Round(seeds, grown.outcome(store, confidence=level, asked=asked)) for asked, grown in pairs]
         yield found

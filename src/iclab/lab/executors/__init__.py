@@ -8,6 +8,7 @@ from typing import Protocol
 from iclab.lab.cells import Cell
 from iclab.lab.events import Listener
 from iclab.lab.executors.local import LocalExecutor
+from iclab.lab.executors.ray import RayExecutor
 from iclab.lab.plan import Plan
 from iclab.lab.schedule import Schedule
 from iclab.lab.store import Store
@@ -25,4 +26,4 @@ class Executor(Protocol):
         ...
 
 
-__all__ = ["Executor", "LocalExecutor"]
+__all__ = ["Executor", "LocalExecutor", "RayExecutor"]

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+import time
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 
 from iclab.config import InputError
 from iclab.engines import Trained, train
 from iclab.lab import memory
 from iclab.lab.cells import Cell, MeasurementCell, TrainingCell
-from iclab.lab.events import Kind, Listener, Notice
+from iclab.lab.events import Advanced, Event, Kind, Listener, Notice
 from iclab.lab.meter import Meter
 from iclab.lab.retries import named
 from iclab.lab.store import BadEntryError, Store
@@ -20,12 +21,57 @@ class StopRequested(Exception):  # noqa: N818 (not an error)
     """The run is to stop: raised by a listener, to end a job."""
 
 
-def run_job(cells: Sequence[Cell], store: Store, listen: Listener, threads: int = 1) -> None:
-    """Compute a training, or measurements of one training that the store has."""
+class OverTimeError(Exception):
+    """A cell takes longer than allowed."""
+
+
+def check_limits(workers: int | None, cell_timeout: float | None) -> None:
+    """Refuse limits of an executor that make no sense."""
+    if workers is not None and (not isinstance(workers, int) or isinstance(workers, bool) or workers < 1):
+        raise InputError(f"workers = {workers!r}: must be at least 1")
+    number = isinstance(cell_timeout, (int, float)) and not isinstance(cell_timeout, bool)
+    if cell_timeout is not None and not (number and 0 < cell_timeout < float("inf")):
+        raise InputError(f"cell_timeout = {cell_timeout!r}: must be a number of seconds above 0")
+
+
+Later = Callable[[Callable[[], None]], None]
+"""Calls a function that stores a cell: at once, or later in another thread."""
+
+
+def at_once(write: Callable[[], None]) -> None:
+    """Store a cell before the next one is computed."""
+    write()
+
+
+def run_job(
+    cells: Sequence[Cell],
+    store: Store,
+    listen: Listener,
+    threads: int = 1,
+    limit: float | None = None,
+    later: Later = at_once,
+) -> None:
+    """Compute a training, or measurements of one training that the store has.
+
+    A cell that takes longer than ``limit`` seconds raises `OverTimeError` at the next step of its engine.
+    """
     trained = None
     for cell in cells:
         with _saying_what_lacks_memory(cell):
-            trained = _run(cell, trained, store, listen, threads)
+            trained = _run(cell, trained, store, _limited(listen, limit), threads, later)
+
+
+def _limited(listen: Listener, limit: float | None) -> Listener:
+    if limit is None:
+        return listen
+    started = time.monotonic()
+
+    def listening(event: Event) -> None:
+        if isinstance(event, Advanced) and time.monotonic() - started > limit:
+            raise OverTimeError
+        listen(event)
+
+    return listening
 
 
 @contextmanager
@@ -41,13 +87,15 @@ def _saying_what_lacks_memory(cell: Cell) -> Iterator[None]:
         raise
 
 
-def _run(cell: Cell, trained: Trained | None, store: Store, listen: Listener, threads: int) -> Trained | None:
+def _run(
+    cell: Cell, trained: Trained | None, store: Store, listen: Listener, threads: int, later: Later
+) -> Trained | None:
     """Compute a cell; return the weights that were read for it, for the next one."""
     if isinstance(cell, TrainingCell):
-        train_cell(cell, store, listen, threads)
+        train_cell(cell, store, listen, threads, later)
         return None
     trained = trained or _load(cell.training, store, listen, threads)
-    measure_cell(cell, trained, store, listen, threads)
+    measure_cell(cell, trained, store, listen, threads, later)
     return trained
 
 
@@ -59,19 +107,26 @@ def _load(cell: TrainingCell, store: Store, listen: Listener, threads: int) -> T
         store.set_aside(error.entry)
         listen(Notice(f"{error.entry}: is corrupted ({error.reason}); it is moved aside and computed again"))
         quietly: Listener = lambda event: listen(event) if isinstance(event, Notice) else None  # noqa: E731
-        train_cell(cell, store, quietly, threads)
+        train_cell(cell, store, quietly, threads, at_once)
         return store.load_training(cell)
 
 
-def train_cell(cell: TrainingCell, store: Store, listen: Listener, threads: int = 1) -> None:
+def train_cell(cell: TrainingCell, store: Store, listen: Listener, threads: int, later: Later) -> None:
     """Train a group of seeds and store the weights."""
     meter = Meter(Kind.of(cell), cell.work, listen, threads)
     trained = train(cell.training, cell.seeds, meter.advance, meter.notice, threads)
-    store.save_training(cell, trained, meter.seconds)
-    meter.finish()
+    seconds = meter.stop()
+
+    def write() -> None:
+        store.save_training(cell, trained, seconds)
+        meter.finish()
+
+    later(write)
 
 
-def measure_cell(cell: MeasurementCell, trained: Trained, store: Store, listen: Listener, threads: int = 1) -> None:
+def measure_cell(
+    cell: MeasurementCell, trained: Trained, store: Store, listen: Listener, threads: int, later: Later
+) -> None:
     """Measure trained seeds and store the rows."""
     meter = Meter(Kind.of(cell), cell.work, listen, threads)
     rows = measure(
@@ -85,5 +140,10 @@ def measure_cell(cell: MeasurementCell, trained: Trained, store: Store, listen: 
         advance=meter.advance,
         threads=threads,
     )
-    store.save_rows(cell, rows, meter.seconds)
-    meter.finish()
+    seconds = meter.stop()
+
+    def write() -> None:
+        store.save_rows(cell, rows, seconds)
+        meter.finish()
+
+    later(write)

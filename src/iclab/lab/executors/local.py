@@ -7,6 +7,8 @@ If a worker process dies, its cells are tried again (`Retries`), in half as many
 
 from __future__ import annotations
 
+import functools
+import os
 import threading
 import time
 from collections.abc import Callable
@@ -16,11 +18,12 @@ from iclab.engines import ENGINES, sums_itself
 from iclab.engines.reference import one_thread
 from iclab.lab.cells import Cell, TrainingCell, unshippable
 from iclab.lab.events import Advanced, Event, Listener, Notice
-from iclab.lab.executors.jobs import StopRequested, run_job
+from iclab.lab.executors.jobs import OverTimeError, StopRequested, check_limits, run_job
 from iclab.lab.executors.processes import WorkerDiedError, WorkerProcess
+from iclab.lab.executors.writers import Writers
 from iclab.lab.needs import affordable
 from iclab.lab.plan import Plan
-from iclab.lab.retries import TRIES, Retries, named
+from iclab.lab.retries import TRIES, Retries
 from iclab.lab.schedule import Job, Place, Schedule
 from iclab.lab.store import Store
 from iclab.probes import PROBES
@@ -30,12 +33,14 @@ PATIENCE = 10.0
 
 
 class LocalExecutor:
-    """Computes cells on ``workers`` cores of this machine."""
+    """Computes cells on ``workers`` cores of this machine, by default all.
 
-    def __init__(self, workers: int = 2) -> None:
-        if not isinstance(workers, int) or isinstance(workers, bool) or workers < 1:
-            raise InputError(f"workers = {workers!r}: must be at least 1")
-        self.workers = workers
+    A cell that takes longer than ``cell_timeout`` seconds is given up and reported at the end of the run.
+    """
+
+    def __init__(self, workers: int | None = None, cell_timeout: float | None = None) -> None:
+        check_limits(workers, cell_timeout)
+        self.workers, self._limit = os.cpu_count() or 1 if workers is None else workers, cell_timeout
 
     def schedule(self, plan: Plan, cost: Callable[[Cell], float]) -> Schedule:
         """Order the work."""
@@ -61,7 +66,7 @@ class LocalExecutor:
             why = "because more of these cells do not fit into memory at the same time"
             listen(Notice(f"{schedule.lanes} of {self.workers} workers are used, {why}"))
         with threadpool_limits(1), one_thread():
-            run = _Run(schedule, store, listen)
+            run = _Run(schedule, store, listen, self._limit)
             run.run()
         run.retries.settle(listen)
 
@@ -92,8 +97,8 @@ def _stuck(plan: Plan) -> dict[str, str]:
 class _Run:
     """The lanes at work."""
 
-    def __init__(self, schedule: Schedule, store: Store, listen: Listener) -> None:
-        self._schedule, self._store, self._listener = schedule, store, listen
+    def __init__(self, schedule: Schedule, store: Store, listen: Listener, limit: float | None) -> None:
+        self._schedule, self._store, self._listener, self._limit = schedule, store, listen, limit
         self._changed = threading.Condition()
         """Held to use the schedule; notified when a job is done, a process has started or the run is to stop."""
         self._listening = threading.Lock()
@@ -104,7 +109,12 @@ class _Run:
         self._unborn = 0
         """Worker processes in a row that died before they began to work."""
         self._expected = self._took = 0.0
+        self._writers = Writers(self._notify)
         self.retries = Retries()
+
+    def _notify(self) -> None:
+        with self._changed:
+            self._changed.notify_all()
 
     def run(self) -> None:
         """Compute everything in this thread and others; raise what any of them raised."""
@@ -136,6 +146,7 @@ class _Run:
             thread.join(max(0.0, until - time.monotonic()))
         for process in processes:
             process.close()
+        self._writers.close()
 
     def _other_lane(self, number: int) -> None:
         """Work in another thread; if it fails, stop all lanes."""
@@ -155,24 +166,31 @@ class _Run:
             started = time.monotonic()
             try:
                 if job.apart or (job.place == Place.PROCESS and number):
-                    self._process(number).run(job.cells)
+                    self._process(number).run(job.cells, self._limit)
                     self._unborn = 0
                 else:
-                    run_job(job.cells, self._store, self._tell, job.threads)
+                    later = functools.partial(self._writers.store, job)
+                    run_job(job.cells, self._store, self._tell, job.threads, self._limit, later)
             except WorkerDiedError as death:
                 self._try_again(job, number, death)
+                continue
+            except OverTimeError:
+                self._give_up(job)
                 continue
             with self._changed:
                 if job.place != Place.THREAD:
                     self._expected += job.cost
                     self._took += time.monotonic() - started
-                self._schedule.done(job)
+                self._writers.end(job)
                 self._changed.notify_all()
 
     def _next(self, number: int) -> Job | None:
         """Wait for a job that a lane can run; None if the run is over, or goes on with fewer lanes."""
         with self._changed:
             while not self._stop and number < self._schedule.lanes:
+                for stored in self._writers.done():
+                    self._schedule.done(stored)
+                    self._changed.notify_all()
                 if not number:
                     slower = max(1.0, self._took / self._expected) if self._expected else 1.0
                     self._start_processes(self._schedule.processes_worth(slower))
@@ -198,21 +216,25 @@ class _Run:
         self._unborn = 0 if death.started else self._unborn + 1
         if self._unborn >= TRIES:
             raise InputError(f"worker processes die before they begin to work: the last one {death}; try one worker")
-        left = tuple(cell for cell in job.cells if not self._store.has(cell))
-        suspect = left[0] if left and death.started else None
+        left = self._left(job)
         with self._changed:
-            told = self._fewer_lanes() if death.memory or (suspect and self.retries.deaths(suspect)) else ""
-            gone = suspect and not self.retries.died(suspect, str(death))
-            if gone and job.trains:
-                self.retries.skipped += len(self._schedule.give_up(job))
-            elif left:
-                self._schedule.again(job, None if gone else suspect, left[1:] if suspect else left)
-            else:
-                self._schedule.done(job)
+            again = left and death.started and self.retries.deaths(left[0])
+            fewer = self._fewer_lanes() if death.memory or again else ""
+            told = self.retries.put_back(self._schedule, job, left, str(death), death.started)
             self._changed.notify_all()
-        what = f" while it computed {named(suspect)}" if suspect else ""
-        then = "it has had its tries" if gone else "it is tried again" if suspect else "another one is started"
-        self._pass_on(Notice(f"a worker process {death}{what}; {then}{told}"))
+        self._pass_on(Notice(f"a worker process {told}{fewer}"))
+
+    def _left(self, job: Job) -> tuple[Cell, ...]:
+        return tuple(cell for cell in job.cells if not self._store.has(cell))
+
+    def _give_up(self, job: Job) -> None:
+        """Leave out a cell that took too long, and put back the rest of its job."""
+        assert self._limit is not None
+        self._writers.wait(job)
+        with self._changed:
+            told = self.retries.over_time(self._schedule, job, self._left(job), self._limit)
+            self._changed.notify_all()
+        self._pass_on(Notice(told))
 
     def _fewer_lanes(self) -> str:
         """Go on with fewer lanes, for what may need more memory; return the words that say so."""

@@ -58,13 +58,13 @@ class WorkerProcess:
         self._reader = threading.Thread(target=self._read, daemon=True)
         self._reader.start()
 
-    def run(self, cells: Sequence[Cell]) -> None:
+    def run(self, cells: Sequence[Cell], limit: float | None = None) -> None:
         """Run a job; return when it is done. Raise `WorkerDiedError` if the process dies."""
         described = [cell.model_dump_json() for cell in cells]
         trains = isinstance(cells[0], TrainingCell)
         self._finished = 0
         try:
-            self._pool.submit(_job, self._path, trains, described).result()
+            self._pool.submit(_job, self._path, trains, described, limit).result()
         except BrokenProcessPool:
             self._reader.join()  # until it has handed on every event that was sent
             self._finish_stored(cells)
@@ -176,9 +176,9 @@ def _nothing() -> None:
     """Do nothing: the first job starts the process."""
 
 
-def _job(path: str, trains: bool, described: list[str]) -> None:
+def _job(path: str, trains: bool, described: list[str], limit: float | None) -> None:
     kind: type[TrainingCell] | type[MeasurementCell] = TrainingCell if trains else MeasurementCell
-    run_job([kind.model_validate_json(cell) for cell in described], Store(path), _send)
+    run_job([kind.model_validate_json(cell) for cell in described], Store(path), _send, limit=limit)
 
 
 def _send(event: Event) -> None:
