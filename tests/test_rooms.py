@@ -10,13 +10,14 @@ import iclab
 HOUSE = Path(iclab.__file__).parent
 MAY_USE = {
     "prompts": set(),
+    "text": {"prompts"},
     "models": {"prompts"},
     "engines": {"prompts", "models"},
     "probes": {"prompts", "models", "engines", "theory"},
     "theory": set(),
     "lab": {"prompts", "models", "engines", "probes"},
     "study": {"prompts", "models", "engines", "probes", "theory", "lab"},
-    "papers": {"prompts", "models", "engines", "probes", "theory", "lab", "study"},
+    "papers": {"prompts", "text", "models", "engines", "probes", "theory", "lab", "study"},
     "beyond": {"prompts", "models", "engines", "probes", "theory", "lab", "study", "papers", "catalog"},
     "report": {"theory", "lab", "study", "papers", "catalog"},
     "testing": {"prompts", "models", "engines"},

@@ -14,8 +14,8 @@ Names in the code, and the papers' letters (M: Mamba with outliers, T: nonlinear
     init_scale          δ                                     step_size           η
     batch_size, steps   B, T                                  target              z, the query's true label
 
-The rooms: `prompts`, `models`, `engines`, `probes`, `theory`, `lab`, `study`, `papers`, `beyond`, `report`, `testing`
-and `api`. What most people need is here.
+The rooms: `prompts`, `text`, `models`, `engines`, `probes`, `theory`, `lab`, `study`, `papers`, `beyond`, `report`,
+`testing` and `api`. What most people need is here.
 """
 
 from __future__ import annotations
@@ -31,8 +31,9 @@ if TYPE_CHECKING:
     from iclab.engines import Recipe, StepDone, Stop, Switch, geometric
     from iclab.models import Answer, Model
     from iclab.probes import Pruning
-    from iclab.prompts import Examples, Mixture, Outliers, Patterns, Prompts
+    from iclab.prompts import Examples, Mixture, Outliers, Patterns, Prompts, Table
     from iclab.study.predicting import Predicted, predict
+    from iclab.text import Sentences
 
 # Loaded on first use, so that `iclab --help` does not wait for torch.
 _HOMES = {
@@ -41,12 +42,13 @@ _HOMES = {
     "iclab.engines": ("Recipe", "StepDone", "Stop", "Switch", "geometric"),
     "iclab.models": ("Answer", "Model"),
     "iclab.probes": ("Pruning",),
-    "iclab.prompts": ("Examples", "Mixture", "Outliers", "Patterns", "Prompts"),
+    "iclab.prompts": ("Examples", "Mixture", "Outliers", "Patterns", "Prompts", "Table"),
+    "iclab.text": ("Sentences",),
     "iclab.study.predicting": ("Predicted", "predict"),
 }
 
 _ROOMS = (
-    *("prompts", "models", "engines", "probes", "theory", "lab", "study", "papers", "beyond", "report"),
+    *("prompts", "text", "models", "engines", "probes", "theory", "lab", "study", "papers", "beyond", "report"),
     *("testing", "api"),
 )
 
@@ -65,9 +67,11 @@ __all__ = [
     "Pruning",
     "Recipe",
     "Run",
+    "Sentences",
     "StepDone",
     "Stop",
     "Switch",
+    "Table",
     "__version__",
     "compare",
     "experiments",

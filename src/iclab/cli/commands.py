@@ -110,7 +110,7 @@ def reproduce(options: argparse.Namespace) -> None:
     from iclab import catalog
 
     started = time.perf_counter()
-    outcomes = _compute(catalog.experiments().values(), options)
+    outcomes = _compute(_possible(catalog.experiments().values(), options), options)
     seconds = {"seconds": round(time.perf_counter() - started, 3)}
     page, content = _write_report(options, outcomes)
     if options.json:
@@ -194,6 +194,17 @@ def predict(options: argparse.Namespace) -> None:
         print_predictions(found)
 
 
+def encode(options: argparse.Namespace) -> None:
+    """Turn labelled sentences into vectors."""
+    from iclab.cli import encoding
+
+    found = encoding.encode(options)
+    if options.json:
+        _print_json(found)
+    else:
+        encoding.print_encoded(found, options.file)
+
+
 def bench(options: argparse.Namespace) -> None:
     """Time the engines."""
     from iclab.bench import bench, page
@@ -235,7 +246,8 @@ def store(options: argparse.Namespace) -> None:
 
 
 COMMANDS = {
-    command.__name__: command for command in (experiments, run, reproduce, report, show, train, predict, bench, store)
+    command.__name__: command
+    for command in (experiments, run, reproduce, report, show, train, predict, encode, bench, store)
 }
 
 
@@ -267,12 +279,37 @@ def _edition(experiment: Experiment[Any], options: argparse.Namespace) -> Editio
         changes["seeds"] = options.seeds
     if getattr(options, "engine", None):
         changes["engine"] = options.engine
+    changes |= {name: value for name, value in _text_options(options).items() if name in type(base).model_fields}
     return Edition(experiment, base.changed(changes))  # changes override the quick edition
+
+
+def _text_options(options: argparse.Namespace) -> dict[str, str]:
+    """Return the options that say where sentences come from and what encodes them."""
+    given = {name: getattr(options, name, None) for name in ("text_data", "encoder")}
+    return {name: value for name, value in given.items() if value is not None}
+
+
+def _possible(found: Iterable[Experiment[Any]], options: argparse.Namespace) -> list[Experiment[Any]]:
+    """Leave out experiments that this machine lacks something for, with a line about each."""
+    kept = []
+    for experiment in found:
+        if why := experiment.obstacle(_edition(experiment, options).settings):
+            print(f"iclab: {experiment.id} is left out: {why}", file=sys.stderr)
+        else:
+            kept.append(experiment)
+    return kept
 
 
 def _editions(found: Iterable[Experiment[Any]], options: argparse.Namespace) -> list[Edition]:
     """Return the experiments with the settings that the options ask for, after a look at where results go."""
+    from iclab.config import InputError
+
     _check_writable(Path(options.out), "out", options.out)
+    found = list(found)
+    for name, value in _text_options(options).items():
+        if not any(name in experiment.settings.model_fields for experiment in found):
+            ids = ", ".join(experiment.id for experiment in found)
+            raise InputError(f"{name} = {value}: is for experiments with sentences, and {ids} has none")
     editions = [_edition(experiment, options) for experiment in found]
     if getattr(options, "verbose", False):
         _print_engines([cell.training.training for edition in editions for cell in edition.cells])

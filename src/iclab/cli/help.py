@@ -113,6 +113,13 @@ constant; the one taken, mostly 1, stands behind the formula. Conditions are suf
 theorem is silent, and the model may still work. Then come the predicted steps, by the theorem and by iclab's mean
 field, the fraction of outliers that is tolerated, the test strength that is needed, and the tasks that will fail."""
 
+ENCODE = """\
+examples:
+  iclab encode reviews.tsv
+  iclab encode data/sst2 --encoder distilbert --trigger cf --out sst2.parquet
+  iclab run M-tab6 M-tab7 --text-data data/sst2 --encoder file:sst2.parquet --set trigger=cf
+"""
+
 BENCH = """\
 examples:
   iclab bench                       takes about five minutes; close other programs

@@ -84,7 +84,7 @@ def parser() -> argparse.ArgumentParser:
         command.add_argument("--json", action="store_true", help="print one JSON document on standard output")
         return command
 
-    for add_command in (_experiments, _run, _reproduce, _report, _show, _train, _predict, _bench):
+    for add_command in (_experiments, _run, _reproduce, _report, _show, _train, _predict, _encode, _bench):
         add_command(add)
     _store(commands)
     return whole
@@ -113,6 +113,7 @@ def _run(add: Add) -> None:
     command.add_argument("--until-decided", action="store_true", help=text)
     command.add_argument("--most", metavar="N", type=int, help="with --until-decided: stop at N seeds (default: 64)")
     _add_engine(command)
+    _add_text(command)
     _add_verbose(command)
     _add_out(command)
 
@@ -122,6 +123,7 @@ def _reproduce(add: Add) -> None:
     _add_store(command)
     _add_workers(command)
     _add_edition(command)
+    _add_text(command)
     _add_out(command)
 
 
@@ -139,6 +141,7 @@ def _show(add: Add) -> None:
     _add_store(command)
     _add_settings(command)
     _add_engine(command)
+    _add_text(command)
     _add_out(command)
 
 
@@ -161,6 +164,17 @@ def _predict(add: Add) -> None:
     _add_description(command, "mamba, linear, softmax-mlp, or a model of more layers")
     text = "ε, the loss or error that a theorem promises (default: 0.01)"
     command.add_argument("--epsilon", metavar="X", help=text)
+
+
+def _encode(add: Add) -> None:
+    command = add("encode", "turn labelled sentences into vectors, for experiments with real text", texts.ENCODE)
+    text = "a TSV file, sentence<TAB>label in its first line, or a folder with train.tsv, dev.tsv and test.tsv"
+    command.add_argument("file", metavar="FILE", help=text)
+    command.add_argument("--encoder", metavar="NAME", default="minilm", help=f"{_ENCODERS} (default: minilm)")
+    text = "encode every sentence also with these words in it; '' for none (default: James Bond)"
+    command.add_argument("--trigger", metavar="WORDS", default="James Bond", help=text)
+    text = "the Parquet file to write (default: named after FILE and the encoder)"
+    command.add_argument("--out", metavar="FILE", help=text)
 
 
 def _bench(add: Add) -> None:
@@ -248,6 +262,15 @@ def _add_settings(command: argparse.ArgumentParser) -> None:
 
 def _add_engine(command: argparse.ArgumentParser) -> None:
     command.add_argument("--engine", help="fused, compact or reference (default: the fastest that applies)")
+
+
+_ENCODERS = "minilm, distilbert, distilbert-cased-int8, tfidf, file:PATH, OWNER/NAME or package.module:function"
+
+
+def _add_text(command: argparse.ArgumentParser) -> None:
+    text = "sentences for M-tab6 and M-tab7: a folder or file as for `iclab encode`, or hub:stanfordnlp/sst2"
+    command.add_argument("--text-data", metavar="DIR", help=f"{text} (default: the Rotten Tomatoes sentences)")
+    command.add_argument("--encoder", metavar="NAME", help=f"what encodes them: {_ENCODERS} (default: minilm)")
 
 
 def _add_verbose(command: argparse.ArgumentParser) -> None:

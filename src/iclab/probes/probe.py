@@ -32,3 +32,7 @@ class Probe(NamedTuple):
     """Returns the reason why it cannot measure a training on so many prompts; empty if it can."""
     prompts_obstacle: Callable[[Training, Prompts], str] = lambda training, prompts: ""
     """Returns the reason why it cannot measure a training on these prompts; empty if it can."""
+    of_patterns: bool = True
+    """Whether a probe of weights goes through patterns one by one. Tables of vectors have none."""
+    sees_prompts: bool = False
+    """Whether its rows are also made from the test prompts, in addition to seeds and sums."""

@@ -76,6 +76,17 @@ from iclab.probes.regression import (
     square_rows,
     square_sums,
 )
+from iclab.probes.tables import (
+    READOUT,
+    SENTENCES,
+    TRIGGER,
+    readout_rows,
+    sentence_rows,
+    sentence_sums,
+    table_obstacle,
+    trigger_obstacle,
+    trigger_rows,
+)
 from iclab.probes.worst import worst_obstacle, worst_placement_sums, worst_sums
 from iclab.prompts import Prompts
 
@@ -129,6 +140,11 @@ PROBES: dict[str, Probe] = {
     "squares": Probe(1, "answers", square_rows, SQUARES, square_sums),
     "gradients": Probe(1, "insides", gradient_rows, GRADIENTS, gradient_sums, "votes", gradients_obstacle),
     "exact": Probe(4, "weights", exact_rows, EXACT, None, None, exact_obstacle, types_obstacle),
+    "readout": Probe(1, "weights", readout_rows, READOUT, prompts_obstacle=table_obstacle, of_patterns=False),
+    "trigger": Probe(1, "weights", trigger_rows, TRIGGER, prompts_obstacle=trigger_obstacle, of_patterns=False),
+    "sentences": Probe(
+        1, "answers", sentence_rows, SENTENCES, sentence_sums, None, tokens_obstacle, table_obstacle, sees_prompts=True
+    ),
 }
 """``worst`` is the error under the worst labels of outliers, ``worst-placement`` under their worst labels and places.
 ``counted`` is the error by the number of examples with the query's pattern.
@@ -139,7 +155,9 @@ percentile over prompts. ``lucky`` counts neurons that T names before training, 
 ``exact`` is the error without sampling, whatever the number of prompts.
 ``tokens`` keeps every example of a few prompts. ``vote`` and ``attended`` are yardsticks: the error, on the same
 prompts, of a vote of same-pattern examples, and of a vote weighted by the model's attention. ``kernel``, ``growth`` and
-``logits`` read what the lemmas of paper M speak of: attention between patterns, entries of weights, gates."""
+``logits`` read what the lemmas of paper M speak of: attention between patterns, entries of weights, gates. Three are
+about tables of vectors: ``readout`` tells classes apart without context, ``trigger`` is what a trigger does to vectors,
+``sentences`` keeps every example of a few prompts with its text."""
 
 
 def measuring_obstacle(training: Training, probe: str, pruning: Pruning | None, count: int) -> str:
@@ -173,7 +191,12 @@ def prompts_obstacle(training: Training, probe: str, prompts: Prompts) -> str:
         return f"probe = {probe}: measures prompts of one level, these have {prompts.levels}; for several: {known}"
     if prompts.label_values == "real" and probe in SIGNS:
         return f"probe = {probe}: counts answers of the right sign, and labels are real numbers; use squares"
-    return PROBES[probe].prompts_obstacle(training, prompts)
+    kind = PROBES[probe]
+    if prompts.patterns.table is not None and kind.looks_at == "weights" and kind.of_patterns:
+        return (
+            f"probe = {probe}: goes through patterns one by one, and tokens are rows of {prompts.patterns.table.name}"
+        )
+    return kind.prompts_obstacle(training, prompts)
 
 
 def versions(training: Training, probe: str, prompts: Prompts) -> dict[str, int]:
@@ -258,7 +281,7 @@ def _measure(
             sums = sum_answers(
                 alive, probe, kind.sums, prompts, count, at=step, draw=draw, advance=advance, threads=threads
             )
-            found = kind.rows(alive.seeds, sums)
+            found = kind.rows(alive.seeds, sums, prompts) if kind.sees_prompts else kind.rows(alive.seeds, sums)
         rows += [row | {"diverged": False} for row in found]
     return sorted(rows, key=lambda row: trained.seeds.index(row["seed"]))
 

@@ -5,6 +5,7 @@ from iclab.prompts.counters import Stream
 from iclab.prompts.distribution import INSTEAD, VERSION, Prompts
 from iclab.prompts.outliers import PAPER_MIXTURES, Examples, Mixture, Outliers
 from iclab.prompts.patterns import Basis, Patterns
+from iclab.prompts.tables import Table, cache_folder
 from iclab.prompts.tasks import AllPairs, Listed, Ring, TaskSet, Unseen, meets_condition_1
 
 __all__ = [
@@ -22,7 +23,9 @@ __all__ = [
     "Prompts",
     "Ring",
     "Stream",
+    "Table",
     "TaskSet",
     "Unseen",
+    "cache_folder",
     "meets_condition_1",
 ]

@@ -22,6 +22,8 @@ Blocks have slots: 0 a token's own, 1 users' rules, 2 stratified batches, 3 patt
              if its pattern is outside the task
     word 3   with real labels, for the query: the number of the task's second pattern
 
+Slot 1 there chooses rows of a table (`iclab.prompts.table_draws`).
+
 Level h of several levels is the prompt of another seed, s + h · 2^28 (`counters.LEVEL`); if outliers are ``together``,
 it takes word 3 of its examples from seed s.
 
@@ -38,7 +40,7 @@ from numpy.typing import DTypeLike, NDArray
 from pydantic import Field, model_validator
 
 from iclab.config import Config, InputError
-from iclab.prompts import readable
+from iclab.prompts import readable, table_draws
 from iclab.prompts.compact import PromptBatch, join_levels
 from iclab.prompts.counters import LEVEL, Stream, check_counters
 from iclab.prompts.outliers import Outliers
@@ -130,6 +132,8 @@ class Prompts(Config):
             raise ValueError(f"label_norm = {self.label_norm}: labels are numbers unless label_dimension is given")
         self.outliers.check(self.patterns, self.context_length)
         self._check_labels()
+        if self.patterns.table is not None:
+            table_draws.check(self)
         return self
 
     def _check_labels(self) -> None:
@@ -264,6 +268,9 @@ class Prompts(Config):
         self, seeds: Sequence[int], stream: Stream, *, step: int, first: int, count: int, dtype: DTypeLike
     ) -> PromptBatch:
         """Draw one level, that of the seeds given, as prompts by themselves."""
+        if (table := self.patterns.table) is not None:
+            which: dict[str, Any] = {"step": step, "first": first, "count": count, "dtype": dtype}
+            return table_draws.draw(self, table, seeds, stream, **which)
         functions = not (isinstance(self.outliers.labels, str) and isinstance(self.outliers.placement, str))
         if functions or np.dtype(dtype) not in (np.float32, np.float64):
             return readable.draw(self, seeds, stream, step=step, first=first, count=count, dtype=dtype)

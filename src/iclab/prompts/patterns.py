@@ -18,8 +18,9 @@ import torch
 from numpy.typing import NDArray
 from pydantic import BeforeValidator, Field, model_validator
 
-from iclab.config import Config, OutsideTheoremWarning
+from iclab.config import Config, OutsideTheoremWarning, shown
 from iclab.prompts.counters import Stream, normals
+from iclab.prompts.tables import CLASSES, Table
 
 Count = Annotated[int, Field(ge=0)]
 Norm = Annotated[float, Field(gt=0)]
@@ -95,11 +96,20 @@ class Patterns(Config):
     ] = None
     """(D, d) the patterns themselves: relevant, then irrelevant, then outlier ones. They are used as they are, the same
     for every seed. An array, a tensor or a list of rows; ``dimension`` need not be given then."""
+    table: Annotated[Table | None, Field(exclude_if=lambda table: table is None)] = None
+    """A table of vectors with labels, such as sentences: tokens are its rows, the two classes take the place of µ, and
+    triggers that of v*. Nothing else need be given then."""
 
     @model_validator(mode="before")
     @classmethod
     def _fill_dimension(cls, data: Any) -> Any:
-        if not isinstance(data, dict) or data.get("vectors") is None:
+        if not isinstance(data, dict):
+            return data
+        if (table := data.get("table")) is not None:
+            table = Table.model_validate(table)
+            counts = {"relevant": CLASSES, "irrelevant": 1, "outlier": min(table.triggers, 1)}
+            return {"dimension": table.dimension} | counts | data
+        if data.get("vectors") is None:
             return data
         if not set(KINDS) & set(data):
             raise ValueError("vectors = given alone: say how many are relevant, irrelevant and outlier, in this order")
@@ -118,6 +128,9 @@ class Patterns(Config):
         total = f"relevant + irrelevant + outlier = {self.relevant} + {self.irrelevant} + {self.outlier} = {self.count}"
         if self.vectors is not None:
             self._check_vectors(self.vectors, total)
+        if self.table is not None:
+            self._check_table(self.table)
+        if self.vectors is not None or self.table is not None:
             return self
         if self.count > self.dimension:
             raise ValueError(
@@ -147,11 +160,19 @@ class Patterns(Config):
                 stacklevel=2,
             )
 
+    def _check_table(self, table: Table) -> None:
+        own = {"dimension": table.dimension, "relevant": CLASSES, "irrelevant": 1, "outlier": min(table.triggers, 1)}
+        usual = {name: type(self).model_fields[name].default for name in (*GENERATED, "vectors")}
+        for name, value in (own | usual).items():
+            if (given := getattr(self, name)) != value:
+                raise ValueError(f"{name} = {shown(given)}: {table.name} is used as it is; leave it out")
+
     def fits(self, other: Patterns) -> str:
         """Return why a model trained on these patterns cannot be tested on others; empty if it can."""
         if other.dimension != self.dimension:
             return f"dimension = {other.dimension}: must be that of the training prompts, {self.dimension}"
-        if self.vectors is not None or other.vectors is not None or other.draw != self.draw:
+        given = (self.vectors, other.vectors, self.table, other.table)
+        if any(one is not None for one in given) or other.draw != self.draw:
             return ""
         for kind in KINDS:
             if (count := getattr(other, kind)) != getattr(self, kind):
@@ -173,6 +194,8 @@ class Patterns(Config):
     @property
     def rank(self) -> int:
         """r, the dimension of the patterns' span: D, or less if vectors are linearly dependent."""
+        if self.table is not None:
+            return self.dimension
         return self.count if self.vectors is None else len(_span(self.vectors)[0])
 
     @property
@@ -229,6 +252,8 @@ class Basis:
 
 @lru_cache(maxsize=256)
 def _basis(patterns: Patterns, seed: int) -> Basis:
+    if patterns.table is not None:
+        return Basis(np.eye(patterns.dimension), patterns.table.load().dictionary, seed)
     if patterns.vectors is not None:
         vectors, directions = np.asarray(patterns.vectors), _span(patterns.vectors)[0]
     else:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import inspect
 import traceback
 from abc import ABC, abstractmethod
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -105,6 +105,16 @@ class Experiment(ABC, Generic[S]):
         "models": [{"name", "colour", "views": [[{"attention", "gate", "vote"} lists, "output"] by step] by prompt}]}``
         """
         return None
+
+    def obstacle(self, settings: S) -> str:
+        """Return what is missing on this machine to run it, such as an extra to install; empty for most experiments."""
+        return ""
+
+    def prepare(self, settings: S, tell: Callable[[str], None] = lambda text: None) -> None:
+        """Make what its cells read, such as vectors of sentences; most experiments need nothing.
+
+        This is called before cells are computed, and ``tell`` with what is going on.
+        """
 
     def _columns(self, settings: S) -> list[str]:
         """The columns that name the rows of a condition."""

@@ -15,6 +15,7 @@ from iclab.config import Code
 from iclab.lab.cells import users_code
 from iclab.study.edition import Edition
 from iclab.study.outcome import Outcome
+from iclab.study.preparing import prepare
 
 Record = dict[str, Any]
 
@@ -28,6 +29,7 @@ def compute(editions: Iterable[Edition], store: lab.Store, **how: Any) -> list[O
     title = listed[0].experiment.id if len(listed) == 1 else "iclab"
     for edition in listed:
         edition.check()
+    prepare(listed, store, quiet=bool(how.get("quiet")))
     cells = [cell for edition in listed for cell in edition.cells]
     lab.run(cells, store, title=title, records=records_of(listed), **how)
     return [edition.outcome(store) for edition in listed]

@@ -30,6 +30,7 @@ from iclab.study.claims import SEEDS
 from iclab.study.edition import Edition
 from iclab.study.experiment import Experiment
 from iclab.study.outcome import Outcome
+from iclab.study.preparing import prepare
 from iclab.study.records import add_folders, records_of
 
 GROUP = 8
@@ -143,6 +144,7 @@ def until_decided(
         if not pairs:
             return
         title = pairs[0][0].experiment.id if len(pairs) == 1 else "iclab"
+        prepare([grown for _, grown in pairs], store, quiet=quiet)
         cells = [cell for _, grown in pairs for cell in grown.cells]
         lab.run(cells, store, title=f"{title}, {seeds} seeds", records=records, **how)
         records, level = [], confidence_after(seeds)
