@@ -103,6 +103,7 @@ class Experiment(ABC, Generic[S]):
 
         ``{"prompts": [{"name", "target", "tokens": [{"same", "outlier", "label", "true_label"}]}], "steps": [0, …],
         "models": [{"name", "colour", "views": [[{"attention", "gate", "vote"} lists, "output"] by step] by prompt}]}``
+        Prompts of sentences also have their ``"query"``, the trigger as ``"mark"``, and tokens a ``"text"``.
         """
         return None
 

@@ -15,7 +15,19 @@ from iclab.papers.mamba.text import TextExperiment, TextSettings, twice
 from iclab.probes import Interval, Row, current_confidence, wilson
 from iclab.prompts import Patterns, Prompts
 from iclab.study.charts import PALETTE, PRINTED, Axis, Figure, Panel, Series, reference
-from iclab.study.claims import PROMPTS, Claim, Direction, Judge, Point, every_above, every_below, every_within, judged
+from iclab.study.claims import (
+    PROMPTS,
+    BySeed,
+    Claim,
+    Direction,
+    Judge,
+    Point,
+    every_above,
+    every_below,
+    every_within,
+    judged,
+    mean_point,
+)
 from iclab.study.experiment import Condition, in_groups
 from iclab.study.rows import matching
 from iclab.study.settings import Chosen
@@ -271,11 +283,10 @@ def _cosine(settings: ComponentSettings) -> Points:
 def _shuffled(settings: ComponentSettings) -> Points:
     def points(rows: list[Row]) -> list[Point] | None:
         found = matching(rows, split="test", components=max(_counts(rows), default=0))
-        if len(found) < settings.seeds:
-            return None
-        right, total = (sum(row[name] for row in found.values()) for name in ("shuffled", "vectors"))
-        row = next(iter(found.values()))
-        one = wilson(right / len(found), row["vectors"])  # orders share their sentences: no narrower than one of them
-        return [Point(right / total, one, settings.named, needs=PROMPTS)]
+        return mean_point(settings.seeds, lambda _: _shares(found), settings.named)(rows)
 
     return points
+
+
+def _shares(rows: dict[int, Row]) -> BySeed:
+    return {seed: row["shuffled"] / row["vectors"] for seed, row in rows.items()}

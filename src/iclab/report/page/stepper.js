@@ -53,12 +53,37 @@ function column(token, i, isRead, colour, view, scale) {
   return `<g class="${isRead ? "" : "unread"}">${shade}<circle cx="${middle}" cy="34" r="7" ${look}/>${label}${bars.join("")}</g>`;
 }
 
+// The sentences of a prompt: label, text with the trigger marked, and below it the gate of each model.
+function sentences(data, prompt, views, read) {
+  if (prompt.query === undefined) return "";
+  const items = prompt.tokens.map((token, i) => {
+    const gates = data.models.map((model, m) => {
+      const most = Math.max(...views[m].gate, 1e-12);
+      const width = (100 * views[m].gate[i]) / most;
+      const bar = `<i style="width:${width.toFixed(1)}%;background:${safe(model.colour)}"></i>`;
+      return `<span class="gate"><span>${safe(model.name)}: gate ${rounded(views[m].gate[i])}</span><b>${bar}</b></span>`;
+    });
+    const kind = `${i < read ? "" : "unread"} ${i === read - 1 ? "now" : ""} ${token.outlier ? "out" : ""}`;
+    const label = `<b class="${isWrong(token) ? "wrong" : ""}">${signed(token.label)}${isWrong(token) ? "!" : ""}</b>`;
+    return `<li class="${kind}">${label} ${marked(token, prompt.mark)}<div>${gates.join("")}</div></li>`;
+  });
+  return `<ol>${items.join("")}</ol><p class="query"><b>Query</b> (${signed(prompt.target)}): ${safe(prompt.query)}</p>`;
+}
+
+function marked(token, trigger) {
+  const at = token.outlier ? token.text.indexOf(trigger) : -1;
+  if (at < 0) return safe(token.text);
+  const end = at + trigger.length;
+  return `${safe(token.text.slice(0, at))}<mark>${safe(trigger)}</mark>${safe(token.text.slice(end))}`;
+}
+
 function describe(data, prompt, views, read, after) {
   const token = prompt.tokens[read - 1];
   const sentences = [];
   if (token) {
-    const pattern = token.same ? "the query's pattern" : "the other pattern";
-    sentences.push(`Example ${read}: ${token.outlier ? "an outlier" : "clean"}, ${pattern}, label ${signed(token.label)}1${isWrong(token) ? " (wrong)" : ""}.`);
+    const what = prompt.query === undefined ? "pattern" : "sentiment";
+    const pattern = token.same ? `the query's ${what}` : `the other ${what}`;
+    sentences.push(`Example ${read}: ${token.outlier ? (prompt.mark ? "with the trigger" : "an outlier") : "clean"}, ${pattern}, label ${signed(token.label)}1${isWrong(token) ? " (wrong)" : ""}.`);
     data.models.forEach((model, m) => {
       const [attention, gate, vote] = ["attention", "gate", "vote"].map((row) => rounded(views[m][row][read - 1]));
       sentences.push(`${model.name}: attention ${attention}, gate ${gate}, vote ${vote}.`);
@@ -78,6 +103,7 @@ function addStepper(place, data) {
   which.replaceChildren(...data.prompts.map((prompt, i) => new Option(prompt.name, i)));
   when.max = data.steps.length - 1;
   when.value = when.max;
+  when.parentElement.hidden = data.steps.length < 2;
   where.max = data.prompts[0].tokens.length;
   where.value = where.max;
 
@@ -89,6 +115,7 @@ function addStepper(place, data) {
     when.nextElementSibling.textContent = after;
     when.setAttribute("aria-valuetext", `after step ${after}`);
     where.nextElementSibling.textContent = `${count} of ${prompt.tokens.length}`;
+    part(".sentences").innerHTML = sentences(data, prompt, views, count);
     part(".strips").innerHTML = data.models.map((model, m) => strip(model, prompt, views[m], count)).join("");
     status.textContent = describe(data, prompt, views, count, after);
   }
