@@ -3,13 +3,14 @@
 # make test-ray    the tests of the Ray executor on three nodes of one machine
 # make test-fast   the tests of the daily loop (about a minute on two cores, more the first time, which compiles)
 # make test-nightly  what takes too long for every day: thousands of odd requests, faults of processes and file systems
+# make test-text   real sentences from end to end: M-tab6 and M-tab7 on some of TEXT_DATA (installs the extra text)
 # make lint        style and types alone
 # make .venv       the environment alone
 
 PYTHON ?= python3
 BIN := .venv/bin
 
-.PHONY: reproduce test test-fast test-nightly test-ray lint
+.PHONY: reproduce test test-fast test-nightly test-ray test-text lint
 
 reproduce: .venv
 	$(BIN)/iclab reproduce --quick
@@ -26,6 +27,14 @@ test-nightly: .venv
 test-ray: .venv
 	PIP_CONSTRAINT=constraints.txt $(BIN)/pip install --quiet --disable-pip-version-check --editable '.[ray]'
 	$(BIN)/pytest -m ray tests/lab
+
+TEXT_DATA ?= rotten-tomatoes
+
+test-text: .venv
+	PIP_CONSTRAINT=constraints.txt $(BIN)/pip install --quiet --disable-pip-version-check --editable '.[test,bench,text]'
+	$(BIN)/pytest tests/text
+	HF_HUB_OFFLINE=1 $(BIN)/iclab run M-tab6 M-tab7 --quick --text-data $(TEXT_DATA) --set train_sentences=400 \
+	    --set test_sentences=150 --set steps=100 --out results/text
 
 lint: .venv
 	$(BIN)/ruff check .

@@ -122,6 +122,11 @@ def test_probes_that_go_through_patterns_refuse_tables():
     assert not PROBES["readout"].of_patterns
 
 
+def test_theorems_refuse_tables():
+    with pytest.raises(InputError, match="no theorem of the papers is about rows of a table"):
+        iclab.predict("mamba", over(made()))
+
+
 def test_the_sentences_of_a_prompt_are_kept_with_their_triggers():
     table = made()
     prompts = over(table, outliers=Outliers(fraction=0.5, labels="target"))

@@ -121,6 +121,8 @@ def setting_of(training: Training, test: Prompts | None = None, epsilon: float =
     if label not in COVERED or not isinstance(training.model.name, str):  # a user's class may have any name
         raise InputError(f"model = {label}: no theorem of the papers is about it; choose one of {', '.join(COVERED)}")
     tested = test or training.prompts
+    if training.prompts.patterns.table is not None or tested.patterns.table is not None:
+        raise InputError("prompts.patterns.table: no theorem of the papers is about rows of a table")
     reason = training.prompts.fits(tested)
     if reason:
         raise InputError(f"test {reason}")

@@ -144,7 +144,7 @@ def until_decided(
         if not pairs:
             return
         title = pairs[0][0].experiment.id if len(pairs) == 1 else "iclab"
-        prepare([grown for _, grown in pairs], store, quiet=quiet)
+        prepare([grown for _, grown in pairs], store, quiet=how.get("quiet", False))
         cells = [cell for _, grown in pairs for cell in grown.cells]
         lab.run(cells, store, title=f"{title}, {seeds} seeds", records=records, **how)
         records, level = [], confidence_after(seeds)

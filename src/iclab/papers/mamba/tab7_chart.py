@@ -14,10 +14,10 @@ from iclab.study.charts import FAINT, PALETTE, Axis, Figure, Panel, Series, colo
 from iclab.study.charts.look import DOTTED
 
 RULES = {
-    "target": "labels of triggered examples: positive",
-    "random": "labels: random",
-    "flip": "labels: flipped",
-    "worst": "labels: the worst",
+    "target": "triggered: positive",
+    "random": "triggered: random label",
+    "flip": "triggered: wrong label",
+    "worst": "triggered: worst label",
 }
 LINES = {
     "1-nn": reference("1 nearest neighbour", dash=DOTTED),
