@@ -33,8 +33,8 @@ TEXT_DATA ?= rotten-tomatoes
 test-text: .venv
 	PIP_CONSTRAINT=constraints.txt $(BIN)/pip install --quiet --disable-pip-version-check --editable '.[test,bench,text]'
 	$(BIN)/pytest tests/text
-	HF_HUB_OFFLINE=1 $(BIN)/iclab run M-tab6 M-tab7 --quick --text-data $(TEXT_DATA) --set train_sentences=400 \
-	    --set test_sentences=150 --set steps=100 --out results/text
+	HF_HUB_OFFLINE=1 $(BIN)/iclab run M-tab6 M-tab7 --quick --text-data $(TEXT_DATA) --out results/text \
+	    --set train_sentences=400 --set test_sentences=150
 
 lint: .venv
 	$(BIN)/ruff check .

@@ -197,7 +197,18 @@ def test_patterns_are_in_both_hashes(field: str):
 
 
 def test_every_field_of_patterns_is_tried():
-    assert set(PATTERN_CHANGES) == set(Patterns.model_fields)
+    assert set(PATTERN_CHANGES) | {"table"} == set(Patterns.model_fields)  # a table takes the place of all others
+
+
+def test_the_name_of_a_table_is_in_both_hashes():
+    def cell(key: str) -> MeasurementCell:
+        table = {"key": key * 20, "name": "numbers", "dimension": 3}
+        prompts = {"patterns": {"table": table}, "context_length": 2}
+        training = {"training": {"model": {"name": "mamba"}, "prompts": prompts}}
+        return MeasurementCell.model_validate({"training": training, "probe": "error", "prompts": prompts})
+
+    assert cell("a").training.hash != cell("b").training.hash
+    assert cell("a").hash != cell("b").hash
 
 
 @pytest.mark.parametrize("path", MEASUREMENT_CHANGES)

@@ -6,7 +6,6 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.stats import rankdata
 
 from iclab.config import InputError
 from iclab.engines import Sums, Trained, Training
@@ -101,6 +100,8 @@ def trigger_rows(trained: Trained, weights: Any, prompts: Prompts) -> list[Row]:
     ``towards_class`` the cosine of the mean change and the difference of the class means, and ``detected`` the accuracy
     of logistic regression, fitted in training, that tells triggered from clean.
     """
+    from scipy.stats import rankdata  # slow to import
+
     train, test = _contents(trained, prompts)
     clean, out = test.vectors.astype(np.float64), test.triggered[:, 0].astype(np.float64)
     change = out - clean

@@ -7,7 +7,6 @@ from collections.abc import Callable
 from typing import Annotated, Any
 
 from pydantic import Field
-from scipy import special
 
 from iclab.engines import Recipe, Training
 from iclab.models import Model
@@ -232,6 +231,8 @@ def _behind(settings: ComponentSettings, components: int) -> Points:
             return None
         n, gained, lost = row["vectors"], row["gained"], row["lost"]
         mean = (lost - gained) / n
+        from scipy import special  # slow to import, and not needed to list experiments
+
         z = special.ndtri(0.5 + current_confidence() / 2)
         half = z * math.sqrt(max(lost + gained - (lost - gained) ** 2 / n, 0.0)) / n
         return [Point(mean, Interval(mean - half, mean + half), f"{settings.named}, test", needs=PROMPTS)]

@@ -86,7 +86,8 @@ class TriggerSettings(TextSettings):
         Chosen(
             "plain SGD, tried with SST-2 and MiniLM on its dev sentences, 8 seeds, accuracy at FQ / R / CQ in %, "
             "target labels, 50 components. One layer of Mamba: 68.0 / 65.0 / 60.5 at 1, 65.2 / 62.3 / 59.0 at 3 with "
-            "1,000 steps; three layers 64.1 / 63.8 / 61.6 at 0.1"
+            "1,000 steps; three layers 64.1 / 63.8 / 61.6 at 0.1, 66.5 / 61.6 / 55.8 at 0.02, where gates "
+            "of triggered examples are still more than half of clean ones. Linear 60.9 / 60.4 / 60.5"
         ),
     ] = STEP_SIZES
     test_prompts: Annotated[
