@@ -14,6 +14,7 @@ README = Path(__file__).parent.parent / "README.md"
 
 def test_its_examples_run(capsys, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("ICLAB_CACHE", str(tmp_path / "cache"))
     first, *others = re.findall(r"```python\n(.*?)```", README.read_text(), re.DOTALL)
     assert len(first.strip().splitlines()) <= 20
     names = {"__name__": "readme"}

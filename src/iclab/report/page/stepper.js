@@ -33,7 +33,7 @@ function strip(model, prompt, view, read) {
   text(end, STRIP.chips, `query: ${signed(prompt.target)}`, "head");
   text(end, STRIP.sum + 4, `${answer ? signed(answer) : ""}${Math.abs(answer).toFixed(2)}`, "head");
   text(end, STRIP.sum - 14, answer * prompt.target > 0 ? "right" : answer ? "wrong" : "", "quiet");
-  const box = `viewBox="0 0 ${end + 62} ${height}"`;
+  const box = `viewBox="0 0 ${end + 62} ${height}" style="max-width: ${1.4 * (end + 62)}px"`; // a short prompt stays small
   return `<svg class="strip" ${box} role="img" aria-label="${safe(model.name)}: sum ${answer.toFixed(2)}">${parts.join("")}</svg>`;
 }
 
