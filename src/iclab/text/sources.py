@@ -13,7 +13,7 @@ import hashlib
 import json
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import cached_property, lru_cache
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Literal
@@ -41,7 +41,7 @@ class Corpus:
     """What results call it."""
     splits: Mapping[str, Split]
 
-    @property
+    @cached_property
     def digest(self) -> str:
         """A hash of all sentences and labels."""
         text = json.dumps([self.splits[split] for split in SPLITS], ensure_ascii=False)

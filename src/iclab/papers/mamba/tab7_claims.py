@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from functools import partial
 
 from iclab.papers.mamba.placements import Numbers, Where, ahead, near_print
@@ -22,7 +22,7 @@ HALF = 0.5
 
 def claims_of(settings: TriggerSettings, printed: Mapping[str, Numbers]) -> list[Claim]:
     """Return all claims; those of label rules and models that are not run have no rows."""
-    n, components, named = settings.seeds, settings.components[0], settings.named
+    n, components = settings.seeds, settings.components[0]
 
     def cell(model: str, place: str, rule: str = "target") -> Where:
         return {"column": column_name(components, rule), "model": model, "placement": place}
@@ -65,6 +65,15 @@ def claims_of(settings: TriggerSettings, printed: Mapping[str, Numbers]) -> list
             near_print(n, PRINT, numbers) if settings.papers else never,
             models=models,
         ),
+        *_own(settings, better),
+        *(_gates(settings, model, id_, words) for model, id_, words in GATES),
+    ]
+
+
+def _own(settings: TriggerSettings, better: Callable[..., Judge]) -> list[Claim]:
+    """Return iclab's questions about one layer, and about flipped labels."""
+    named, far, models = settings.named, ("FQ", "R"), (DEEP_MAMBA, DEEP_LINEAR)
+    return [
         Claim(
             "M-tab7.mamba-better.one-layer",
             f"one layer of Mamba is better than one of linear attention at FQ and R ({named})",
@@ -81,7 +90,6 @@ def claims_of(settings: TriggerSettings, printed: Mapping[str, Numbers]) -> list
             models=models,
             ours=True,
         ),
-        *(_gates(settings, model, id_, words) for model, id_, words in GATES),
     ]
 
 
