@@ -1,6 +1,7 @@
 """Every experiment there is: it runs, draws and judges, whole, in part, and with nothing but diverged seeds."""
 
 import json
+from pathlib import Path
 
 import pytest
 
@@ -13,8 +14,17 @@ SMALLER = {"neurons": 8, "deep_steps": 4, "gpt2_steps": 2, "gpt2_hidden": 8}
 TINY_FIG2 = {"steps": 4, "batch_size": 4, "outlier_fractions": (0.0, 0.55, 0.8), "label_rules": ("flip",)}
 
 
-def tiny(id_):
+TEXT = Path(__file__).parent.parent / "text"
+
+
+def tiny(id_, folder=None):
     quick = find(id_).settings().quick()
+    if hasattr(quick, "text_data"):  # sentences and an encoder that need not be installed
+        import made_up
+
+        here = {"text_data": str(made_up.folder(folder)), "encoder": made_up.ENCODER, "seeds": 2}
+        whole = {"train_sentences": None, "test_sentences": None}
+        return quick.replace(**here | whole | (TINY | {"components": (4,)} if id_ == "M-tab7" else {}))
     if id_ == "sensitivity":
         return quick.replace(seeds=2, test_prompts=6, of=("M-fig2",), less={"M-fig2": TINY_FIG2})
     if id_ == "readings":
@@ -27,8 +37,11 @@ def tiny(id_):
 
 @pytest.mark.slow
 @pytest.mark.parametrize("id_", experiments())
-def test_every_experiment_runs_draws_and_judges(id_, tmp_path):
-    edition, store = Edition(find(id_), tiny(id_)), Store(tmp_path / "store")
+def test_every_experiment_runs_draws_and_judges(id_, tmp_path, monkeypatch):
+    monkeypatch.syspath_prepend(TEXT)
+    monkeypatch.setenv("ICLAB_CACHE", str(tmp_path / "cache"))
+    edition, store = Edition(find(id_), tiny(id_, tmp_path / "made-up")), Store(tmp_path / "store")
+    edition.experiment.prepare(edition.settings)
     run(edition.cells, store, workers=1, quiet=True)
     check_whole(edition, store, tmp_path / "out")
     check_parts(edition, store)

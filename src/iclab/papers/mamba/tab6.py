@@ -169,7 +169,7 @@ class Components(TextExperiment[ComponentSettings]):
 
     def chart(self, rows: list[Row], settings: ComponentSettings) -> Figure:
         """Draw accuracy, and the cosine of the class difference, against the number of components."""
-        counts = _counts(rows)
+        counts = _counts(rows) or [0]  # every seed may be without numbers
         places = {k: i for i, k in enumerate(counts)}
         ticks: dict[float, str] = {i: "all" if k == counts[-1] else str(k) for k, i in places.items()}
         across = Axis("principal components", domain=(-0.4, len(counts) - 0.6), ticks=ticks)

@@ -44,7 +44,8 @@ def accuracy(rows: list[Row], **where: Any) -> tuple[float, float, float] | None
 
 def readout(rows: list[Row], components: int) -> float | None:
     """Return the accuracy of logistic regression on single sentences, in percent."""
-    mine = [row for row in rows if row["what"] == "readout" and row["column"] == column_name(components, "")]
+    column = column_name(components, "")
+    mine = [r for r in rows if r["what"] == "readout" and r["column"] == column and r["components"] is not None]
     whole = max(mine, key=lambda row: row["components"], default=None)
     return None if whole is None else 100 * whole["right"] / whole["vectors"]
 

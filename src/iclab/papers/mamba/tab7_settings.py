@@ -90,9 +90,14 @@ class TriggerSettings(TextSettings):
             "of triggered examples are still more than half of clean ones. Linear 60.9 / 60.4 / 60.5"
         ),
     ] = STEP_SIZES
+    seeds: Annotated[
+        int,
+        Field(ge=1),
+        Chosen("one group of eight: six models, two numbers of components in a few minutes", grid=True),
+    ] = 8
     test_prompts: Annotated[
         int, Field(ge=1), Chosen("per seed and condition; models answer the same prompts", grid=True)
-    ] = 2_000
+    ] = 1_000
     shown: Annotated[
         int, Field(ge=1, le=50), Chosen("how many prompts the page shows with their sentences", grid=True)
     ] = 6
