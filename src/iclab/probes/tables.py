@@ -87,7 +87,7 @@ def fitted(x: NDArray[np.float64], y: NDArray[Any], penalty: float) -> Any:
         from sklearn.linear_model import LogisticRegression
     except ImportError:
         raise InputError("logistic regression needs scikit-learn; pip install 'iclab[text]'") from None
-    return LogisticRegression(C=penalty, solver="newton-cholesky").fit(x, y)  # fast, and the same to all digits shown
+    return LogisticRegression(C=penalty, solver="newton-cholesky").fit(x, y)  # fast if there are few coordinates
 
 
 def trigger_rows(trained: Trained, weights: Any, prompts: Prompts) -> list[Row]:
