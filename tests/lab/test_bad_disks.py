@@ -7,6 +7,7 @@ import os
 import shutil
 import signal
 import subprocess
+import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -44,10 +45,11 @@ def assert_one_line(store: Path, listen: Callable[[Any], None], reason: str) -> 
 
 
 def assert_goes_on(store: Path, finished: int) -> None:
+    """Cells that were being stored may be there too."""
     before = entries(store)
-    assert len(before) == finished
+    assert finished <= len(before) < 5
     assert check(Store(store)).bad == {}
-    assert len(run_here(CELLS, Store(store))) == 5 - finished
+    assert len(run_here(CELLS, Store(store))) == 5 - len(before)
     assert {name: found for name, found in entries(store).items() if name in before} == before
     assert os.listdir(store / ".partial") == []
 
@@ -72,7 +74,8 @@ def test_files_that_the_system_refuses(tmp_path: Path, file_limit: Callable[[int
 
 def test_a_store_that_vanishes(tmp_path: Path):
     store = tmp_path / "store"
-    assert_one_line(store, after(2, lambda: shutil.rmtree(store)), "cannot be written (No such file or directory)")
+    gone = tmp_path / "gone"
+    assert_one_line(store, after(2, lambda: store.rename(gone)), "cannot be written (No such file or directory)")
     assert not store.exists()  # half a store would be refused by the next run
     assert len(run_here(CELLS, Store(store))) == 5
 
@@ -123,7 +126,10 @@ def test_a_disk_that_turns_read_only(disk: Path):
     store = disk / "store"
 
     def remount(how: str) -> None:
-        subprocess.run(["mount", "-o", f"remount,{how}", str(disk)], check=True, capture_output=True)
+        command = ["mount", "-o", f"remount,{how}", str(disk)]
+        until = time.monotonic() + 10
+        while subprocess.run(command, capture_output=True).returncode:  # while a file is being written
+            assert time.monotonic() < until
 
     assert_one_line(store, after(2, lambda: remount("ro")), "cannot be written (Read-only file system)")
     remount("rw")

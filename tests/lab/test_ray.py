@@ -19,6 +19,7 @@ from iclab.lab.executors import ray_cluster, ray_worker
 from iclab.lab.schedule import Schedule
 from iclab.lab.store import Store as AnyStore
 
+pytest.importorskip("ray", reason="Ray is not installed: pip install 'iclab[ray]'")
 pytestmark = [pytest.mark.slow, pytest.mark.ray]
 
 

@@ -23,6 +23,7 @@ from iclab.lab import Store
 from iclab.lab import retries as rule
 from iclab.lab.store import Entry
 
+pytest.importorskip("ray", reason="Ray is not installed: pip install 'iclab[ray]'")
 pytestmark = [pytest.mark.slow, pytest.mark.ray]
 
 PATIENCE = 300.0

@@ -18,6 +18,7 @@ from iclab.lab import RayExecutor, Store, TrainingCell, run
 from iclab.lab.executors import ray_cluster
 from iclab.lab.retries import CellsFailedError
 
+pytest.importorskip("ray", reason="Ray is not installed: pip install 'iclab[ray]'")
 pytestmark = [pytest.mark.slow, pytest.mark.ray]
 
 # Users' code.

@@ -149,7 +149,7 @@ def test_reproduce_leaves_out_what_is_not_installed(cli, monkeypatch, tmp_path):
     monkeypatch.setattr("iclab.text.sources.find_spec", lambda name: None)
     monkeypatch.setattr(commands, "_compute", lambda found, options: asked.extend(e.id for e in found) or [])
     monkeypatch.setattr(commands, "_write_report", lambda options, outcomes: (tmp_path / "report.html", None))
-    monkeypatch.setattr(commands, "_print_report", lambda page, content: None)
+    monkeypatch.setattr(commands, "print_report", lambda page, content: None)
     said = cli("reproduce", "--quick", "--store", tmp_path / "store", "--out", tmp_path)
     lines = [line for line in said.err.splitlines() if "is left out" in line]
     assert [line.split()[1] for line in lines] == ["M-tab6", "M-tab7"]

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import json
 import os
 import sys
 import time
@@ -13,10 +12,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from iclab.cli.executing import executor
+from iclab.cli.printing import documents, print_engines, print_json, print_outcomes, print_report
 from iclab.cli.values import read_pairs
 
 if TYPE_CHECKING:
-    from iclab.engines import Training
     from iclab.lab.upkeep import ReadingStore
     from iclab.report import Content
     from iclab.study.edition import Edition
@@ -50,7 +49,7 @@ def experiments(options: argparse.Namespace) -> None:
     for line in problems:
         print(f"iclab: {line}", file=sys.stderr)
     if options.json:
-        _print_json({"experiments": listed})
+        print_json({"experiments": listed})
     elif options.ids:
         print_experiments(listed)
     else:
@@ -93,12 +92,12 @@ def run(options: argparse.Namespace) -> None:
         seconds = {"seconds": round(time.perf_counter() - started, 3)}
         figures = [outcome.write(Path(options.out), painter) for outcome in outcomes]
     if options.json:
-        documents = _documents(outcomes, figures)
-        for document in documents if rounds else ():
+        printed = documents(outcomes, figures)
+        for document in printed if rounds else ():
             document["rounds"] = deciding.documents(rounds[document["id"]])
-        _print_json(seconds | (documents[0] if len(found) == len(documents) == 1 else {"experiments": documents}))
+        print_json(seconds | (printed[0] if len(found) == len(printed) == 1 else {"experiments": printed}))
         return
-    _print_outcomes(outcomes)
+    print_outcomes(outcomes)
     for line in (line for mine in rounds.values() for line in deciding.summary(mine)):
         print(line)
     for figure in figures:
@@ -116,10 +115,10 @@ def reproduce(options: argparse.Namespace) -> None:
     if options.json:
         figures = [outcome.picture(Path(options.out)) for outcome in outcomes]
         chance = {"wrong_by_chance": content.wrong_by_chance.record()}
-        _print_json(seconds | {"report": str(page), **chance, "experiments": _documents(outcomes, figures)})
+        print_json(seconds | {"report": str(page), **chance, "experiments": documents(outcomes, figures)})
         return
-    _print_outcomes(outcomes)
-    _print_report(page, content)
+    print_outcomes(outcomes)
+    print_report(page, content)
 
 
 def report(options: argparse.Namespace) -> None:
@@ -132,9 +131,9 @@ def report(options: argparse.Namespace) -> None:
     if options.json:
         counts = {"claims": dict(content.verdicts), "questions": dict(content.counted("iclab"))}
         own = {"yours": dict(content.counted("yours")), "variants": content.variants}
-        _print_json({"report": str(page), **counts, **own, "wrong_by_chance": content.wrong_by_chance.record()})
+        print_json({"report": str(page), **counts, **own, "wrong_by_chance": content.wrong_by_chance.record()})
     else:
-        _print_report(page, content)
+        print_report(page, content)
 
 
 def show(options: argparse.Namespace) -> None:
@@ -157,9 +156,9 @@ def show(options: argparse.Namespace) -> None:
     seconds = {"seconds": round(time.perf_counter() - started, 3)}
     figure = outcome.write(Path(options.out))
     if options.json:
-        _print_json(seconds | _documents([outcome], [figure])[0])
+        print_json(seconds | documents([outcome], [figure])[0])
         return
-    _print_outcomes([outcome])
+    print_outcomes([outcome])
     print(f"open {figure.resolve()}")
 
 
@@ -173,12 +172,12 @@ def train(options: argparse.Namespace) -> None:
     if options.save:
         _check_writable(Path(options.save).absolute().parent, "save", options.save)
     if options.verbose:
-        _print_engines([request.training()])
+        print_engines([request.training()])
     save = Path(options.save) if options.save else None
     with executor(options) as where:
         result = train_and_measure(request, Store(options.store), where, save)
     if options.json:
-        _print_json(result)
+        print_json(result)
     else:
         print_training(result)
 
@@ -189,7 +188,7 @@ def predict(options: argparse.Namespace) -> None:
 
     found = read_predictions(options)
     if options.json:
-        _print_json(document(found))
+        print_json(document(found))
     else:
         print_predictions(found)
 
@@ -200,7 +199,7 @@ def encode(options: argparse.Namespace) -> None:
 
     found = encoding.encode(options)
     if options.json:
-        _print_json(found)
+        print_json(found)
     else:
         encoding.print_encoded(found, options.file)
 
@@ -227,7 +226,7 @@ def bench(options: argparse.Namespace) -> None:
         result = bench(options.threads, tell, options.only)
         tables = page.tables(result)
     if options.json:
-        _print_json(result)
+        print_json(result)
     elif options.markdown:
         print(page.markdown(tables))
     else:
@@ -240,7 +239,7 @@ def store(options: argparse.Namespace) -> None:
 
     found = ACTIONS[options.action](options)
     if options.json:
-        _print_json(found)
+        print_json(found)
     else:
         print_document(options.action, found)
 
@@ -312,7 +311,7 @@ def _editions(found: Iterable[Experiment[Any]], options: argparse.Namespace) -> 
             raise InputError(f"{name} = {value}: is for experiments with sentences, and {ids} has none")
     editions = [_edition(experiment, options) for experiment in found]
     if getattr(options, "verbose", False):
-        _print_engines([cell.training.training for edition in editions for cell in edition.cells])
+        print_engines([cell.training.training for edition in editions for cell in edition.cells])
     return editions
 
 
@@ -376,54 +375,3 @@ def _check_writable(folder: Path, field: str, value: str) -> None:
         folder = folder.parent
     if not folder.is_dir() or not os.access(folder, os.W_OK):
         raise InputError(f"{field} = {value}: cannot be written; {folder} is not a writable directory")
-
-
-def _documents(outcomes: list[Outcome], figures: list[Path]) -> list[dict[str, Any]]:
-    return [
-        {
-            "id": outcome.experiment.id,
-            "complete": outcome.complete,
-            "settings": outcome.settings.model_dump(mode="json"),
-            "rows": outcome.rows,
-            "claims": outcome.claims,
-            "figure": str(figure),
-        }
-        for outcome, figure in zip(outcomes, figures, strict=True)
-    ]
-
-
-def _print_json(document: dict[str, Any]) -> None:
-    print(json.dumps(document, ensure_ascii=False))
-
-
-def _print_outcomes(outcomes: list[Outcome]) -> None:
-    from iclab.cli.tables import print_outcome, print_verdicts
-
-    for outcome in outcomes:
-        print_outcome(outcome)
-    print_verdicts([claim for outcome in outcomes for claim in outcome.claims])
-
-
-def _print_report(page: Path, content: Content) -> None:
-    """Print how many claims have each verdict, how many are wrong by chance, and where the page is."""
-    sources = {"paper": "claims of the papers", "iclab": "questions of iclab's own", "yours": "claims of your own"}
-    for source, whose in sources.items():
-        counts = content.counted(source)
-        plural = {"holds": "hold", "fails": "fail"}
-        verdicts = ", ".join(f"{n} {v if n == 1 else plural.get(v, v)}" for v, n in sorted(counts.items()))
-        if counts or source != "yours":
-            print(f"{counts.total()} {whose if counts.total() != 1 else whose.replace('s of', ' of', 1)}: {verdicts}")
-    if content.variants:
-        many = "1 variant" if content.variants == 1 else f"{content.variants} variants"
-        print(f"{many} with settings of your own, counted in none of these")
-    print(content.wrong_by_chance.sentences())
-    print(f"open {page.resolve()}")
-
-
-def _print_engines(trainings: list[Training]) -> None:
-    """Print on standard error which engine each training runs on, and why."""
-    from iclab.engines import faster_obstacle
-
-    for label, engine, obstacle in dict.fromkeys((t.model.label, t.engine, faster_obstacle(t)) for t in trainings):
-        reason = f" ({obstacle})" if obstacle else " (as asked)" if engine == "reference" else ""
-        print(f"iclab: {label} runs on the {engine} engine{reason}", file=sys.stderr)

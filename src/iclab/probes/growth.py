@@ -115,7 +115,7 @@ def own_patterns(training: Training, prompts: Prompts) -> str:
     """Return the reason why weights cannot be compared with these prompts' patterns; empty if they can."""
     if prompts.patterns == training.prompts.patterns:
         return ""
-    return "prompts.patterns: must be those of the training prompts for this probe"
+    return "prompts.patterns: must be those of the training prompts for the probes kernel, growth, luck and hidden"
 
 
 def _graph(training: Training) -> TaskGraph:
