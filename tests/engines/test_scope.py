@@ -63,7 +63,8 @@ def test_a_field_that_an_engine_does_not_know_must_have_its_default(engine, mode
 def test_every_field_of_today_is_known_to_the_engine_that_draws_it():
     """A field that is missing from the lists would send all of its values to the reference engine."""
     for kind in (Training, Recipe, Switch, Patterns, Outliers):
-        assert FUSED.fields[kind.__name__] == COMPACT.fields[kind.__name__] == set(kind.model_fields)
+        known = set(kind.model_fields) - {"table"}  # tables of vectors run on the reference engine
+        assert FUSED.fields[kind.__name__] == COMPACT.fields[kind.__name__] == known
     assert FUSED.fields["Prompts"] < COMPACT.fields["Prompts"] == set(Prompts.model_fields) - {"noise", "levels"}
 
 

@@ -166,10 +166,14 @@ HARD = [
 HARD += [(at, 5, {"count": 2, "labels": "flip", "placement": p}) for at, p in [(0, "random"), (5, "closest")]]
 
 
-def test_with_an_accuracy_twice_the_grid_changes_as_little_everywhere(fresh):
+@pytest.mark.parametrize(
+    "cases", [(1, 3, 8), pytest.param(range(len(HARD)), marks=pytest.mark.nightly)], ids=["some", "all"]
+)
+def test_with_an_accuracy_twice_the_grid_changes_as_little_everywhere(fresh, cases):
     """Short prompts and barely trained weights; a seed of its own for each setting."""
     grid = []
-    for i, (at, length, outliers) in enumerate(HARD):
+    for i in cases:
+        at, length, outliers = HARD[i]
         prompts = TRAINING.replace(tasks="2-1", outliers=Outliers(**outliers), context_length=length)
         one = fresh.trained.select((fresh.seeds[i % 9],))
         moved, error = moves(one, prompts, at, accuracy=1e-6)
@@ -177,7 +181,8 @@ def test_with_an_accuracy_twice_the_grid_changes_as_little_everywhere(fresh):
         row = exact_rows(one, weights(one, at), prompts)[0]
         assert abs(row["error"] - error) <= row["error_bound"], (at, length, outliers, row, error)
         grid.append(abs(row["error"] - error))
-    assert max(grid) > 1e-5  # why there are cells
+    if len(grid) == len(HARD):
+        assert max(grid) > 1e-5  # why there are cells
 
 
 def test_short_prompts_do_not_depend_on_the_grid(runs):

@@ -7,6 +7,7 @@ from iclab.papers.mamba.settings import PLACEMENTS, DeepMambaPaper
 from iclab.papers.mamba.tab1 import TableSettings
 
 TABLES = [id_ for id_ in experiments() if "tab" in id_ or id_ == "M-cq-training"]
+TABLES.remove("M-tab6")  # no prompts
 
 
 def trainings(id_, settings):
