@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 import torch
+from far_weights import move
 
 import iclab
 from iclab.models import Model
@@ -18,12 +19,7 @@ MLP = Model(name="softmax-mlp", options={"neurons": 10, "state_size": 13, "value
 @pytest.fixture(scope="module")
 def run():
     """Two seeds with weights that are neither the start nor an end."""
-    found = iclab.train(MLP, PROMPTS, iclab.Recipe(steps=5, step_size=3.0), seeds=2, dtype="float64")
-    generator = torch.Generator().manual_seed(3)
-    for name, weight in found.trained.snapshots[5].items():
-        if name != "signs":
-            weight += 0.3 * torch.randn(weight.shape, generator=generator, dtype=torch.float64)
-    return found
+    return move(iclab.train(MLP, PROMPTS, iclab.Recipe(steps=5, step_size=3.0), seeds=2, dtype="float64"), 3)
 
 
 def prompts_and_weights(run, count):

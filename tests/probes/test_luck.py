@@ -5,6 +5,7 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 import torch
+from far_weights import move
 
 import iclab
 from iclab.probes.answers import tail_rows, tail_sums
@@ -21,12 +22,7 @@ COUNT = 40
 @pytest.fixture(scope="module")
 def run():
     """Two seeds whose weights at the end are far from the start."""
-    found = iclab.train(MODEL, PROMPTS, iclab.Recipe(steps=2, step_size=1.0), seeds=2, dtype="float64")
-    generator = torch.Generator().manual_seed(5)
-    for name, weight in found.trained.snapshots[2].items():
-        if name != "signs":
-            weight += 0.3 * torch.randn(weight.shape, generator=generator, dtype=torch.float64)
-    return found
+    return move(iclab.train(MODEL, PROMPTS, iclab.Recipe(steps=2, step_size=1.0), seeds=2, dtype="float64"), 5)
 
 
 @pytest.fixture(scope="module")
