@@ -1,22 +1,36 @@
-"""The README's examples run as they stand."""
+"""The examples of README and docs/python.md run as they stand."""
 
+import ast
 import re
+import shlex
 from pathlib import Path
 
 import pytest
 
 import iclab
+from iclab.cli.parser import parser
 
 pytestmark = pytest.mark.slow
 
 README = Path(__file__).parent.parent / "README.md"
+DOCS = README.parent / "docs"
+
+
+def examples(page):
+    return re.findall(r"```python\n(.*?)```", page.read_text(), re.DOTALL)
+
+
+def test_it_is_short():
+    assert len(README.read_text().split()) < 900
 
 
 def test_its_examples_run(capsys, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("ICLAB_CACHE", str(tmp_path / "cache"))
-    first, *others = re.findall(r"```python\n(.*?)```", README.read_text(), re.DOTALL)
+    (first,) = examples(README)
+    same, *others = examples(DOCS / "python.md")
     assert len(first.strip().splitlines()) <= 20
+    assert ast.dump(ast.parse(same)) == ast.dump(ast.parse(first))  # but for comments
     names = {"__name__": "readme"}
     exec(compile(first, "README.md", "exec"), names)
     mamba, linear, mine = capsys.readouterr().out.strip().splitlines()
@@ -24,7 +38,7 @@ def test_its_examples_run(capsys, tmp_path, monkeypatch):
     assert float(re.search(r"\) ([\d.e-]+) \(over seeds", linear).group(1)) > 0.9
     assert mine.startswith("Run(Mine, 16 seeds")
     for code in others:
-        exec(compile(code, "README.md", "exec"), names)
+        exec(compile(code, "python.md", "exec"), names)
     assert names["answer"].output.shape == (16, 5, 1)
     predicted = names["predicted"]
     assert [check.name for check in predicted.missed("M-thm2")] == ["(i)", "(7)", "(b) restored", "(c)"]
@@ -40,12 +54,22 @@ def test_its_examples_run(capsys, tmp_path, monkeypatch):
 
 
 def test_its_predictions_can_be_asked_for(cli):
-    commands = re.findall(r"^    iclab (predict .*?)(?: +#.*)?$", README.read_text(), re.MULTILINE)
+    pages = (DOCS / "commands.md").read_text() + (DOCS / "python.md").read_text()
+    commands = re.findall(r"^    iclab (predict .*?)(?: +#.*)?$", pages, re.MULTILINE)
     assert len(commands) >= 3
     for command in commands:
         assert cli(*command.split()).code == 0, command
 
 
-def test_every_file_it_points_to_exists():
-    for target in re.findall(r"\]\(([^)#:]+)\)", README.read_text()):
-        assert (README.parent / target).exists(), target
+@pytest.mark.parametrize("page", [README, *sorted(DOCS.glob("*.md"))], ids=lambda page: page.name)
+def test_every_file_it_points_to_exists(page):
+    for target in re.findall(r"\]\(([^)#:]+)[)#]", page.read_text()):
+        assert (page.parent / target).exists(), target
+
+
+def test_every_command_in_the_docs_is_one():
+    listed = [line for page in (README, DOCS / "commands.md") for line in page.read_text().splitlines()]
+    commands = [line.partition("#")[0] for line in listed if line.startswith("    iclab ")]
+    assert len(commands) > 30
+    for command in commands:
+        parser().parse_args(shlex.split(command)[1:])

@@ -215,5 +215,5 @@ def test_the_settings_of_an_experiment():
 def test_help_teaches(cli):
     said = cli("predict", "--help")
     assert said.code == 0
-    for words in ("--epsilon", "--test-outlier-fraction", "Nothing is trained", "iclab predict --model mamba"):
+    for words in ("--epsilon", "--test-outlier-fraction", "Nothing is trained", "iclab predict mamba"):
         assert words in said.out

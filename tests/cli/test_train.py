@@ -269,3 +269,19 @@ def test_label_vectors_are_refused_by_models_that_know_numbers(cli: Cli, tmp_pat
         said = cli("train", "--model", model, "--label-dimension", 5, "--steps", 2, "--store", tmp_path)
         assert said.code == 2
         assert f"model = {model}: takes labels of one number, these have 5; use softmax-mlp" in said.err
+
+
+def test_a_model_can_be_named_without_a_flag(cli):
+    said = cli("train", "linear", "--steps", 2, "--seeds", 2, "--test-prompts", 50, "--json")
+    assert (said.code, said.json["model"]) == (0, "linear")
+    assert cli("predict", "linear", "--json").code == 0
+
+
+def test_a_model_named_twice_is_refused(cli):
+    said = cli("train", "linear", "--model", "mamba")
+    assert (said.code, said.err) == (2, "iclab: model: linear and --model mamba are both given; leave one out\n")
+
+
+def test_a_missing_file_is_not_taken_for_a_model(cli, tmp_path):
+    assert "missing.toml: cannot be read" in cli("train", "missing.toml").err
+    assert "other: cannot be read" in cli("train", tmp_path / "other").err

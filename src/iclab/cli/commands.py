@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from iclab.cli.executing import executor
+from iclab.cli.guiding import begin, completion
 from iclab.cli.printing import documents, print_engines, print_json, print_outcomes, print_report
 from iclab.cli.values import read_pairs
 
@@ -246,7 +247,10 @@ def store(options: argparse.Namespace) -> None:
 
 COMMANDS = {
     command.__name__: command
-    for command in (experiments, run, reproduce, report, show, train, predict, encode, bench, store)
+    for command in (
+        *(experiments, run, reproduce, report, show, train, predict, encode, bench, store),
+        *(begin, completion),
+    )
 }
 
 

@@ -14,15 +14,35 @@ examples:
                                       run it with other settings
   iclab show M-fig2                   draw it again from the store, without training
   iclab report                        write one page about everything in the store
-  iclab train --model mamba --tasks ring:3 --outlier-fraction 0.6 \\
+  iclab train mamba --tasks ring:3 --outlier-fraction 0.6 \\
               --test-outlier-fraction 0.7 --test-outlier-labels flip
-  iclab predict --model mamba --tasks ring:1 --outlier-fraction 0.6
+  iclab predict mamba --tasks ring:1 --outlier-fraction 0.6
                                       show which conditions of the theorems hold there, without training
 
   iclab store check                   check every entry of the store; `iclab store --help` for more
 
 Finished work is kept in a store (--store, else $ICLAB_STORE, else results/store) and never computed twice.
 After Ctrl-C, run the same command again to continue."""
+
+BEGIN = """\
+iclab, a laboratory for in-context learning. Where to begin:
+
+  iclab run M-fig2 --quick        one figure of a paper, with its claims judged
+  iclab reproduce --quick         every experiment, then a report to open: about six minutes on two cores
+  iclab experiments               what there is to run
+  iclab train mamba --outlier-fraction 0.6 --test-outlier-fraction 0.7 --test-outlier-labels flip
+                                  a training of your own
+  iclab run M-fig2 --set 'models=["mamba","linear","my_module:MyModel"]'
+                                  your model in the paper's figure
+
+`iclab --help` lists all commands, and `iclab COMMAND --help` shows examples of each."""
+
+COMPLETION = """\
+examples:
+  iclab completion bash >> ~/.bash_completion
+  iclab completion zsh > ~/.zfunc/_iclab      with fpath+=~/.zfunc before compinit in ~/.zshrc
+
+Needs the package shtab (`pip install shtab`)."""
 
 EXPERIMENTS = """\
 examples:
@@ -75,15 +95,15 @@ examples:
 
 TRAIN = """\
 examples:
-  iclab train --model linear --step-size 0.05 --steps 500 --seeds 8
-  iclab train --model my_package.my_module:MyAttention --optimizer adam --step-size 0.01
-  iclab train --model softmax --optimizer adamw --step-size 0.01 --warmup 50 --decay cosine --loss logistic
-  iclab train --model mamba --set recipe.stop.loss=0.05 --set recipe.snapshots=geometric:20
+  iclab train linear --step-size 0.05 --steps 500 --seeds 8
+  iclab train my_package.my_module:MyAttention --optimizer adam --step-size 0.01
+  iclab train softmax --optimizer adamw --step-size 0.01 --warmup 50 --decay cosine --loss logistic
+  iclab train mamba --set recipe.stop.loss=0.05 --set recipe.snapshots=geometric:20
   iclab train my_training.toml --seeds 16 --json
-  iclab train --model mamba --outlier-fraction 0.6 --probe gates --set recipe.clip=1.0
-  iclab train --model mamba --outlier-fraction 0.6 --test-label-noise 0.2 --test-pattern-draw 1
-  iclab train --model softmax-mlp --tasks ring:1 --label-dimension 30 --steps 600 --set pruning.rate=0.3
-  iclab train --model classical --set model.options.learner=3-nn --steps 0 --relevant-fraction 0.8
+  iclab train mamba --outlier-fraction 0.6 --probe gates --set recipe.clip=1.0
+  iclab train mamba --outlier-fraction 0.6 --test-label-noise 0.2 --test-pattern-draw 1
+  iclab train softmax-mlp --tasks ring:1 --label-dimension 30 --steps 600 --set pruning.rate=0.3
+  iclab train classical --set model.options.learner=3-nn --steps 0 --relevant-fraction 0.8
 
 A TOML file can say the same and more; --set accepts any of its keys:
   model = "mamba"
@@ -99,11 +119,11 @@ A TOML file can say the same and more; --set accepts any of its keys:
 
 PREDICT = """\
 examples:
-  iclab predict --model mamba --relevant 6 --outlier-fraction 0.6
-  iclab predict --model mamba --tasks ring:1 --outlier-fraction 0.6 \\
+  iclab predict mamba --relevant 6 --outlier-fraction 0.6
+  iclab predict mamba --tasks ring:1 --outlier-fraction 0.6 \\
                 --test-outlier-fraction 0.8 --test-outlier-scale 6 --test-outlier-patterns paper
-  iclab predict --model linear --step-size 0.05 --outlier-fraction 0.2 --test-outlier-fraction 0.4
-  iclab predict --model softmax-mlp --irrelevant 24 --outlier-pattern-count 0 --tasks ring:1 \\
+  iclab predict linear --step-size 0.05 --outlier-fraction 0.2 --test-outlier-fraction 0.4
+  iclab predict softmax-mlp --irrelevant 24 --outlier-pattern-count 0 --tasks ring:1 \\
                 --label-dimension 30 --relevant-fraction 0.8 --set model.options.neurons=800
   iclab predict my_training.toml --epsilon 0.1 --json
 

@@ -70,7 +70,8 @@ def parser() -> argparse.ArgumentParser:
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     whole.add_argument("--version", action="version", version=f"iclab {__version__}")
-    commands = whole.add_subparsers(metavar="COMMAND", required=True)
+    whole.set_defaults(command="begin", failed=None)  # without a command: say where to begin
+    commands = whole.add_subparsers(metavar="COMMAND")
 
     def add(name: str, brief: str, examples: str) -> argparse.ArgumentParser:
         command = commands.add_parser(
@@ -87,6 +88,7 @@ def parser() -> argparse.ArgumentParser:
     for add_command in (_experiments, _run, _reproduce, _report, _show, _train, _predict, _encode, _bench):
         add_command(add)
     _store(commands)
+    _completion(commands)
     return whole
 
 
@@ -216,13 +218,28 @@ def _store(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> Non
         _add_store(action)
 
 
+def _completion(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
+    brief = "print what makes the Tab key complete commands, flags and ids of experiments"
+    command = commands.add_parser(
+        "completion",
+        help=brief,
+        description=f"{brief.capitalize()}.",
+        epilog=texts.COMPLETION,
+        formatter_class=_HelpFormatter,
+    )
+    command.set_defaults(command="completion", failed=None)
+    command.add_argument("shell", choices=("bash", "zsh", "tcsh"), help="your shell")
+
+
 # Options that several commands share.
 
 
 def _add_description(command: argparse.ArgumentParser, models: str) -> None:
     """Add the flags that describe a training and its test."""
-    command.add_argument("file", metavar="FILE", nargs="?", help="a TOML file; flags override it")
-    command.add_argument("--model", help=models)
+    command.add_argument(
+        "what", metavar="MODEL or FILE", nargs="?", help=f"{models}; or a TOML file: flags override it"
+    )
+    command.add_argument("--model", help="the model, for those who like flags; with a file, instead of the file's")
     for flag, (_, text) in (PROMPT_FLAGS | RECIPE_FLAGS).items():
         command.add_argument(f"--{flag}", metavar="X", help=text)
     for flag, (key, text) in PROMPT_FLAGS.items():

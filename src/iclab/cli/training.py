@@ -95,11 +95,24 @@ def read_request(options: argparse.Namespace) -> Request:
     for flag, (key, _) in RECIPE_FLAGS.items():
         if (name := flag.replace("-", "_")) in given:
             changes[f"recipe.{key}"] = read_value(given[name])
+    file, model = _file_or_model(options.what)
+    if model is not None:
+        if "model" in changes:
+            raise InputError(f"model: {model} and --model {changes['model']} are both given; leave one out")
+        changes["model"] = model
     changes |= read_pairs(options.set)
-    data = _read_toml(Path(options.file)) if options.file else {}
+    data = _read_toml(file) if file else {}
     if "model" not in data | changes:
-        raise InputError("model: say which one with --model, such as --model mamba")
+        raise InputError(f"model: say which one, such as `iclab {options.command} mamba`")
     return Request.read(data, changes)
+
+
+def _file_or_model(what: str | None) -> tuple[Path | None, str | None]:
+    """Tell a TOML file from the name of a model: it ends in .toml, has a folder, or is there."""
+    if what is None:
+        return None, None
+    path = Path(what)
+    return (path, None) if path.suffix == ".toml" or len(path.parts) > 1 or path.is_file() else (None, what)
 
 
 def train_and_measure(request: Request, store: Store, executor: Executor, save: Path | None) -> dict[str, Any]:
