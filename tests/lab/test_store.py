@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import json
+import math
 import os
 import subprocess
 import sys
@@ -322,3 +323,27 @@ def test_a_record_that_lacks_something_is_left_out(store: Store, wrong: dict[str
     store.keep([RECORD, bad])
     with pytest.warns(UserWarning, match=f"cannot be read .*{next(iter(wrong))}"):
         assert [record.items() >= RECORD.items() for record in store.records()] == [True]
+
+
+@pytest.mark.parametrize(
+    "values",
+    [
+        [True, None],
+        [1, None, -3],
+        [1.5, None, math.nan],
+        ["a", None],
+        [1, 2.5],
+        [None, None],
+        [[1.0], [2.0, 3.0]],
+    ],
+    ids=str,
+)
+def test_columns_have_the_types_that_arrow_finds(store: Store, values: list[Any]):
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    cell = measurement()
+    store.save_rows(cell, [{"seed": 0, "value": value} for value in values], 1.0)
+    written = pq.read_table(store.entry(cell) / "rows.parquet", use_threads=False)["value"]
+    assert written.type == pa.array(values).type
+    assert str(written.to_pylist()) == str(pa.array(values).to_pylist())

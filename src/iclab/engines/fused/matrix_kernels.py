@@ -6,6 +6,7 @@ element is summed in one order, from the first term to the last.
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import numpy as np
@@ -31,7 +32,7 @@ def padded(*sizes: int) -> tuple[int, ...]:
 
 def zeros(shape: tuple[int, ...], dtype: Any) -> NDArray[Any]:
     """Return zeros that begin at a multiple of 64 bytes, or every second vector would lie across two cache lines."""
-    size = int(np.prod(shape)) * np.dtype(dtype).itemsize
+    size = math.prod(shape) * np.dtype(dtype).itemsize
     raw = np.zeros(size + 64, dtype=np.uint8)
     start = -raw.ctypes.data % 64
     return raw[start : start + size].view(dtype).reshape(shape)

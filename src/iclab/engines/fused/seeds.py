@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import threading
 from abc import ABC, abstractmethod
-from collections.abc import Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Hashable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import ClassVar
 
@@ -13,6 +12,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
+from iclab.engines.fused.summing import mapping
 from iclab.engines.recipe import Recipe
 from iclab.engines.stopping import Countdown
 from iclab.engines.trained import Advance, Notify, Trained, bases
@@ -94,20 +94,20 @@ def train_apart(
     diverged_at = np.full(len(seeds), -1, dtype=np.int64)
     snapshots = {0: _stack(states)}
     rates = np.array([recipe.step_size * recipe.rate(step) for step in range(recipe.steps)], dtype=dtype)
-    with _announced(notify):
+    with _announced(notify, (kind, training.model.label, training.dtype)):
         states[0].run(training.prompts, 0, 0, rates, losses[0])  # no step: compiles, or reads the cache
-    with ThreadPoolExecutor(threads) as pool:
+    with mapping(threads) as each:
         for first, last in _stretches(recipe, len(seeds), threads, kind.chunk):
             prompts = training.prompts_at(first)
             alive = [i for i in range(len(seeds)) if diverged_at[i] < 0 and not states[i].stopped]
-            jobs = {i: pool.submit(states[i].run, prompts, first, last, rates, losses[i]) for i in alive}
-            for i, job in jobs.items():
-                diverged_at[i] = job.result()
+            ends = each(lambda i: states[i].run(prompts, first, last, rates, losses[i]), alive)  # noqa: B023 (read below)
+            for i, end in zip(alive, ends, strict=True):
+                diverged_at[i] = end
             advance((last - first) * recipe.batch_size * len(seeds))
             if last in recipe.kept:
                 snapshots[last] = _stack(states, diverged_at)
-    for i, end in enumerate(states):
-        if diverged_at[i] < 0 and not all(np.isfinite(w).all() for w in end.kept().values()):
+    for i, state in enumerate(states):
+        if diverged_at[i] < 0 and not all(np.isfinite(w).all() for w in state.kept().values()):
             diverged_at[i] = recipe.steps
     return Trained(training, tuple(seeds), snapshots, diverged_at, losses.T.astype(np.float64))
 
@@ -134,12 +134,20 @@ def _stack(states: Sequence[SeedState], diverged_at: NDArray[np.int64] | None = 
     return out
 
 
+_COMPILED: set[Hashable] = set()
+"""What this process has compiled, or read from the cache."""
+
+
 @contextmanager
-def _announced(notify: Notify) -> Iterator[None]:
+def _announced(notify: Notify, what: Hashable) -> Iterator[None]:
     """Explain the wait if compiling takes long; numba keeps the result on disk."""
+    if what in _COMPILED:  # a thread for the clock would take longer than a small training
+        yield
+        return
     timer = threading.Timer(2.0, notify, ("compiling the fused engine: once on this machine, about 15 seconds",))
     timer.start()
     try:
         yield
     finally:
         timer.cancel()
+    _COMPILED.add(what)

@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+import functools
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from typing import NamedTuple
+from contextlib import contextmanager
+from typing import NamedTuple, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 from iclab.engines.trained import Advance
 
+T = TypeVar("T")
+R = TypeVar("R")
 Add = Callable[[int, int, NDArray[np.float64]], None]
 """Adds ``count`` prompts from ``first`` on to sums (names, …); called in threads."""
 
@@ -26,6 +30,16 @@ class Measuring(NamedTuple):
     """Prompts that are added up in one piece. Pieces are added in their order, whichever thread did them."""
 
 
+@contextmanager
+def mapping(threads: int) -> Iterator[Callable[[Callable[[T], R], Iterable[T]], Iterator[R]]]:
+    """Give what `map` is, in threads; a single one is this thread, because to start another takes its time."""
+    if threads == 1:
+        yield map
+        return
+    with ThreadPoolExecutor(threads) as pool:
+        yield pool.map
+
+
 def sum_pieces(
     seeds: Sequence[int], names: Sequence[str], measuring: Measuring, count: int, advance: Advance, threads: int
 ) -> dict[str, NDArray[np.float64]]:
@@ -38,11 +52,9 @@ def sum_pieces(
 
     totals = np.zeros((len(seeds), len(names), *measuring.shape))
     starts = range(0, count, measuring.piece)
-    with ThreadPoolExecutor(threads) as pool:
+    with mapping(threads) as each:
         for row in range(len(seeds)):
-            add = measuring.seed(row)
-            jobs = [pool.submit(run, add, first) for first in starts]
-            for first, job in zip(starts, jobs, strict=True):
-                totals[row] += job.result()
+            for first, total in zip(starts, each(functools.partial(run, measuring.seed(row)), starts), strict=True):
+                totals[row] += total
                 advance(min(measuring.piece, count - first))
     return {name: totals[:, j] for j, name in enumerate(names)}
