@@ -22,7 +22,7 @@ def write(out: Path) -> Path:
     page, new = out / "playground.html", out / "playground.html.new"
     try:
         out.mkdir(parents=True, exist_ok=True)
-        new.writesource(render(), encoding="utf-8")
+        new.write_text(render(), encoding="utf-8")
         new.replace(page)  # readers see the old page or the new one, never a part
     except OSError as error:
         raise InputError(f"out = {out}: cannot be written ({error.strerror})") from None
@@ -36,7 +36,7 @@ def render() -> str:
     data = json.dumps(content(), ensure_ascii=False, separators=(",", ":"), allow_nan=False)
     report = files("iclab.report") / "page/style.css"  # one look with the report
     return template.render(
-        style=Markup(report.readsource(encoding="utf-8") + source("page/playground.css")),
+        style=Markup(report.read_text(encoding="utf-8") + source("page/playground.css")),
         data=Markup(data.replace("<", "\\u003c")),
         engine=Markup("\n".join(source(f"page/{name}") for name in ENGINE)),
         worker=Markup(source("page/worker.js")),
@@ -46,4 +46,4 @@ def render() -> str:
 
 def source(name: str) -> str:
     """Return the text of a file of the playground."""
-    return (files("iclab.playground") / name).readsource(encoding="utf-8")
+    return (files("iclab.playground") / name).read_text(encoding="utf-8")

@@ -89,7 +89,7 @@ function expm(matrix) {
 // The τ for which δ² exp(2τL) is nearest to a kernel, by golden section on 0 … 4.
 function fitTime(kernel, L, delta) {
   const law = (time) => expm(L.map((row) => row.map((x) => 2 * time * x))).map((row) => row.map((x) => x * delta * delta));
-  const miss = (time) => law(time).flat().reduce((sum, x, i) => sum + (x - kernel.flat()[i]) ** 2, 0);
+  const entries = kernel.flat(), miss = (time) => law(time).flat().reduce((sum, x, i) => sum + (x - entries[i]) ** 2, 0);
   let low = 0, high = 4;
   const golden = (Math.sqrt(5) - 1) / 2;
   for (let k = 0; k < 30; k++) {
@@ -97,6 +97,6 @@ function fitTime(kernel, L, delta) {
     if (miss(a) < miss(b)) high = b;
     else low = a;
   }
-  const time = (low + high) / 2, entries = kernel.flat(), mean = entries.reduce((s, x) => s + x, 0) / entries.length;
+  const time = (low + high) / 2, mean = entries.reduce((s, x) => s + x, 0) / entries.length;
   return { time, kernel: law(time), r2: 1 - miss(time) / (entries.reduce((s, x) => s + (x - mean) ** 2, 0) || 1) };
 }

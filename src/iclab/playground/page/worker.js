@@ -2,7 +2,7 @@
 // request comes. Messages in: {generation, jobs, training, test, recipe, alphas}; out: one picture of a job at a time.
 "use strict";
 
-const SLICE = 30, FEW = 64, MANY = 2000;
+const SLICE = 30, FEW = 48, MANY = 2000;
 let current = 0, queue = [];
 const channel = new MessageChannel();
 channel.port1.onmessage = () => turn();
@@ -26,10 +26,10 @@ function turn() {
   if (queue.length) channel.port2.postMessage(0);
 }
 
-// One model and seed: train to 25, 100, 250, 500, … steps with a picture each, then measure more prompts.
+// One model and seed: train to 10, 50, 100, 250, 500, … steps with a picture each, then measure more prompts.
 function* work({ generation, training, test, recipe, alphas }, job) {
   const seed = new Seed(job.model, training, recipe, job.seed);
-  const stops = [25, 100, 250, 500, 1000, 2000].filter((stop) => stop < recipe.steps).concat(recipe.steps);
+  const stops = [10, 50, 100, 250, 500, 1000, 2000].filter((stop) => stop < recipe.steps).concat(recipe.steps);
   for (const stop of stops) {
     while (seed.step < stop && seed.diverged < 0) {
       seed.train();
