@@ -49,7 +49,7 @@ _HOMES = {
 
 _ROOMS = (
     *("prompts", "text", "models", "engines", "probes", "theory", "lab", "study", "papers", "beyond", "report"),
-    *("testing", "api"),
+    *("playground", "testing", "api"),
 )
 
 __all__ = [

@@ -137,6 +137,17 @@ def report(options: argparse.Namespace) -> None:
         print_report(page, content)
 
 
+def playground(options: argparse.Namespace) -> None:
+    """Write the page that trains models in the browser."""
+    from iclab.playground import write
+
+    page = write(Path(options.out))
+    if options.json:
+        print_json({"playground": str(page)})
+    else:
+        print(f"open {page}")
+
+
 def show(options: argparse.Namespace) -> None:
     """Draw an experiment from the store: what was asked for, or the quick edition if the store has more of it."""
     from iclab.lab.upkeep import ReadingStore
@@ -248,7 +259,7 @@ def store(options: argparse.Namespace) -> None:
 COMMANDS = {
     command.__name__: command
     for command in (
-        *(experiments, run, reproduce, report, show, train, predict, encode, bench, store),
+        *(experiments, run, reproduce, report, playground, show, train, predict, encode, bench, store),
         *(begin, completion),
     )
 }
@@ -345,10 +356,12 @@ def _write_report(options: argparse.Namespace, outcomes: Iterable[Outcome] = ())
 
     from iclab.lab.progress import LINE_EVERY
     from iclab.lab.upkeep import ReadingStore
+    from iclab.playground import write as write_playground
     from iclab.report import write
 
     out = Path(options.out)
     _check_writable(out, "out", options.out)
+    write_playground(out)  # before the report, which links to it
     given = {outcome.experiment.id: outcome for outcome in outcomes}
     folder = getattr(options, "experiments", None)
     console, last, store = Console(stderr=True), time.monotonic(), ReadingStore(options.store)

@@ -14,6 +14,7 @@ examples:
                                       run it with other settings
   iclab show M-fig2                   draw it again from the store, without training
   iclab report                        write one page about everything in the store
+  iclab playground                    write a page that trains models while you move sliders
   iclab train mamba --tasks ring:3 --outlier-fraction 0.6 \\
               --test-outlier-fraction 0.7 --test-outlier-labels flip
   iclab predict mamba --tasks ring:1 --outlier-fraction 0.6
@@ -86,6 +87,13 @@ examples:
 
 It also shows, counted apart, your own experiments and results under settings of your own (variants), as the store
 remembers them."""
+
+PLAYGROUND = """\
+examples:
+  iclab playground                  write results/playground.html, which needs no server and no network
+  iclab playground --out pages
+
+`iclab report` writes it too, beside the report."""
 
 SHOW = """\
 examples:

@@ -85,7 +85,7 @@ def parser() -> argparse.ArgumentParser:
         command.add_argument("--json", action="store_true", help="print one JSON document on standard output")
         return command
 
-    for add_command in (_experiments, _run, _reproduce, _report, _show, _train, _predict, _encode, _bench):
+    for add_command in (_experiments, _run, _reproduce, _report, _playground, _show, _train, _predict, _encode, _bench):
         add_command(add)
     _store(commands)
     _completion(commands)
@@ -133,6 +133,11 @@ def _report(add: Add) -> None:
     command = add("report", "write the report: one page about every experiment in a store", texts.REPORT)
     _add_folder(command)
     _add_store(command)
+    _add_out(command)
+
+
+def _playground(add: Add) -> None:
+    command = add("playground", "write a page that trains one-layer models in the browser", texts.PLAYGROUND)
     _add_out(command)
 
 

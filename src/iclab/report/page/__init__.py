@@ -49,7 +49,7 @@ def write(
                         progress(f"files of {section.id}")
                         part.outcome.write(out, painter)
             progress("the page")
-            text = render(content)
+            text = render(content, playground=(out / "playground.html").exists())
             progress("the last figures")
         page, new = out / "index.html", out / "index.html.new"
         new.write_text(text, encoding="utf-8")
@@ -60,8 +60,8 @@ def write(
     return page, content
 
 
-def render(content: Content) -> str:
-    """Return the page as HTML."""
+def render(content: Content, playground: bool = False) -> str:
+    """Return the page as HTML, with a link to the playground if there is one beside it."""
     environment = jinja2.Environment(autoescape=True, undefined=jinja2.StrictUndefined, trim_blocks=True)
     environment.filters |= {"dashed": _dashed, "key": _key}
     template = environment.from_string(_text("page/index.html.j2"))
@@ -73,6 +73,7 @@ def render(content: Content) -> str:
     sources |= {OWN: "your own"} if content.of(OWN) else {}
     return template.render(
         content=content,
+        playground=playground,
         papers={
             letter: words for letter, words in PARTS.items() if letter != OWN or content.of(OWN) or content.problems
         },

@@ -1,0 +1,126 @@
+"""What the playground offers, as data: settings with their bounds, models with their gates, presets."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+from iclab.models import MODELS
+
+DIMENSION = 30
+"""d; patterns of all kinds must fit into it."""
+
+
+class Setting(NamedTuple):
+    """A number that a slider moves."""
+
+    key: str
+    symbol: str
+    words: str
+    least: float
+    most: float
+    step: float
+    usual: float
+    group: str
+
+
+SETTINGS = (
+    Setting("pa", "p_a", "outliers in training prompts", 0, 0.95, 0.05, 0.6, "training"),
+    Setting("ka", "κ_a", "strength of training outliers", 0, 10, 0.1, 2.0, "training"),
+    Setting("k", "K", "strength of irrelevant patterns in training", 0, 3, 0.05, 0.5, "training"),
+    Setting("alpha", "α", "outliers in test prompts, for what is inside", 0, 0.95, 0.05, 0.7, "test"),
+    Setting("kat", "κ_a′", "strength of test outliers", 0, 20, 0.01, 6.67, "test"),
+    Setting("kt", "K′", "strength of irrelevant patterns in tests", 0, 5, 0.05, 1.5, "test"),
+    Setting("l", "l", "examples in a prompt", 2, 60, 1, 20, "prompts"),
+    Setting("m1", "M1", "relevant patterns", 2, 10, 1, 6, "prompts"),
+    Setting("m2", "M2", "irrelevant patterns", 1, 12, 1, 10, "prompts"),
+    Setting("v", "V", "outlier patterns", 1, 8, 1, 3, "prompts"),
+    Setting("beta", "β", "norm of all patterns", 0.5, 6, 0.1, 3.0, "prompts"),
+    Setting("delta", "δ", "initial scale of keys and queries", 0.01, 1, 0.01, 0.2, "recipe"),
+    Setting("eta", "η", "step size, as a multiple of each model's own", 0.05, 4, 0.05, 1.0, "recipe"),
+    Setting("b", "B", "prompts per step", 16, 512, 16, 128, "recipe"),
+    Setting("t", "T", "steps", 25, 2000, 25, 1000, "recipe"),
+    Setting("seeds", "seeds", "training seeds", 4, 16, 1, 4, "recipe"),
+)
+"""All sliders in their order. Their sizes keep M1 + M2 + V within `DIMENSION`."""
+
+CHOICES: dict[str, tuple[str, ...]] = {
+    "labels": ("flip", "random", "target", "worst"),
+    "placement": ("random", "farthest", "closest"),
+    "patterns": ("paper", "training"),
+}
+"""What test outliers show, where they are, and which patterns they carry; the first is the usual one."""
+
+_OFFERED: dict[str, tuple[str, dict[str, Any], str]] = {
+    "mamba": ("mamba", {}, ""),
+    "linear": ("linear", {}, ""),
+    "mamba2": ("mamba2", {}, ""),
+    "mamba2-scaled": ("mamba2", {"scaled_input": True}, "#7A6FF0"),
+    "retnet": ("retnet", {}, ""),
+    "gated-retention": ("gated-retention", {}, ""),
+    "gla-rows": ("gla", {"reading": "rows"}, ""),
+    "hard-sigmoid": ("gated", {"function": "hard-sigmoid"}, "#B07AA1"),
+    "tanh": ("gated", {"function": "tanh"}, "#9C755F"),
+    "softsign": ("gated", {"function": "softsign"}, "#59A14F"),
+    "floor": ("gated", {"function": "floor"}, "#7F7F7F"),
+    "softplus": ("gated", {"function": "softplus"}, "#BAB000"),
+    "exp": ("gated", {"function": "exp"}, "#17BECF"),
+}
+_LABELS = {"mamba2-scaled": "Mamba-2, inflow Δ", "gla-rows": "GLA, rows"}
+
+
+def models() -> dict[str, dict[str, Any]]:
+    """Return the models by key: names, options, colours, step sizes and the numbers of their gates."""
+    found = {}
+    for key, (name, options, colour) in _OFFERED.items():
+        architecture = MODELS[name]
+        usual = {"scaled_input": False, "gamma": 0.9, "trained": True, "temperature": 16.0, "floor": 0.05}
+        form = architecture.gate_form(usual | options)
+        assert form is not None
+        label = _LABELS.get(key) or (f"Mamba with {key}" if name == "gated" else architecture.label)
+        found[key] = {
+            "name": name,
+            "options": options,
+            "label": label,
+            "colour": colour or architecture.colour,
+            "stepSize": architecture.step_size,
+            "form": form._asdict(),
+        }
+    return found
+
+
+PRESETS: tuple[tuple[str, str, dict[str, Any]], ...] = (
+    ("M-fig2", "M Figure 2: error against α, flipped labels", {}),
+    ("M-fig2-random", "M Figure 2: error against α, random labels", {"labels": "random"}),
+    ("M-fig2-target", "M Figure 2: error against α, one label for all outliers", {"labels": "target"}),
+    ("M-fig3", "M Figure 3, with one layer: attention", {"models": "mamba", "alpha": 0.4}),
+    ("M-fig4", "M Figure 4, with one layer: gates by distance", {"models": "mamba", "alpha": 0.2, "kat": 10}),
+    ("worst", "The worst labels, exactly", {"labels": "worst"}),
+    ("closest", "Outliers next to the query", {"placement": "closest"}),
+    ("ring:1", "ring:1 fails: patterns two edges apart attract", {"tasks": "ring:1"}),
+    ("seen", "Outliers as in training", {"patterns": "training", "kat": 2}),
+    ("no-outliers", "Training without outliers", {"pa": 0}),
+    (
+        "E.6",
+        "E.6: gates that cannot shut an outlier out",
+        {"models": "mamba,mamba2,retnet,gated-retention,gla-rows"},
+    ),
+    (
+        "gates",
+        "Other functions in Mamba's gate",
+        {"models": "mamba,hard-sigmoid,tanh,softsign,floor,softplus,exp"},
+    ),
+)
+"""Key, title, and what differs from the usual settings."""
+
+
+def content() -> dict[str, Any]:
+    """Return all of it as plain data for the page."""
+    return {
+        "dimension": DIMENSION,
+        "settings": [setting._asdict() for setting in SETTINGS],
+        "choices": CHOICES,
+        "models": models(),
+        "presets": [{"key": key, "title": title, "changes": changes} for key, title, changes in PRESETS],
+        "tasks": "ring:3",
+        "usualModels": "mamba,linear",
+    }

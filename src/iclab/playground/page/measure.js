@@ -1,0 +1,114 @@
+// Measurements on test prompts, as in step_kernels.measure and worst_kernels.py.
+"use strict";
+
+// Tables over the test dictionary: the patterns, then mixtures Σ λ_i v*_i.
+function testTables(seed, test) {
+  const drawing = makeDrawing(test), r = seed.rank, rows = drawing.rows, width = rows + 1;
+  seed.multiply();
+  const coordinates = [];
+  for (let j = 0; j < rows; j++) {
+    const row = new Float64Array(r);
+    if (j < r) row[j] = test.norm;
+    else PAPER_MIXTURES[j - r].forEach((weight, i) => { row[r - test.outlier + i] = weight * test.norm; });
+    coordinates.push(row);
+  }
+  const products = new Float32Array(rows * width), logits = new Float32Array(width), half = new Float64Array(r + 1);
+  for (let q = 0; q < rows; q++) {
+    half.fill(0);
+    for (let a = 0; a < r; a++) {
+      const c = coordinates[q][a];
+      if (c !== 0) for (let b = 0; b <= r; b++) half[b] += c * seed.square[a * (r + 1) + b];
+    }
+    for (let j = 0; j < rows; j++) {
+      let total = 0;
+      for (let b = 0; b < r; b++) total += half[b] * coordinates[j][b];
+      products[q * width + j] = total;
+    }
+    products[q * width + rows] = half[r];
+    let logit = 0;
+    for (let b = 0; b < r; b++) logit += coordinates[q][b] * seed.gate[b];
+    logits[q] = logit;
+  }
+  logits[rows] = seed.gate[r];
+  return { drawing, products, logits, block: makeBlock(test.length), scratch: makeScratch(test.length, rows) };
+}
+
+// The number of test prompts first … first + count − 1 that a seed answers wrongly; an answer of 0 or NaN is wrong.
+function countErrors(seed, tables, labels, first, count) {
+  const { drawing, products, logits, block: p, scratch: s } = tables;
+  let wrong = 0, worst = labels === "worst" ? makeChoices(drawing.length) : null;
+  for (let start = first; start < first + count; start += LANES) {
+    draw(drawing, p, seed.seed, STREAM.TEST, 0, start);
+    if (worst) weigh(seed.flow, p, s, worst, products, logits);
+    else forward(seed.flow, p, s, products, logits);
+    for (let lane = 0; lane < Math.min(LANES, first + count - start); lane++) {
+      const margin = worst ? worstMargin(seed.flow, s, worst, lane) : p.target[lane] * s.output[lane];
+      if (!(margin > 0)) wrong++;
+    }
+  }
+  return wrong;
+}
+
+function makeChoices(length) {
+  const real = () => new Float32Array(length * LANES);
+  return { plusDecay: real(), plusGain: real(), minusDecay: real(), minusGain: real() };
+}
+
+// What every example does to z·h if all outliers show +1, and if all show −1.
+function weigh(gate, p, s, c, products, logits) {
+  const query = s.length * LANES;
+  for (const [sign, decay, gain] of [[1, c.plusDecay, c.plusGain], [-1, c.minusDecay, c.minusGain]]) {
+    for (let e = 0; e < query; e++) if (p.flag[e]) p.label[e] = sign;
+    forward(gate, p, s, products, logits);
+    for (let e = 0; e < query; e++) {
+      const vote = p.target[e & (LANES - 1)] * p.label[e] * s.score[e];
+      decay[e] = gate.kind === UNGATED ? 1 : s.decay[e];
+      gain[e] = gate.kind === UNGATED ? vote : s.inflow[e] * vote;
+    }
+  }
+}
+
+// The smallest z·F of one prompt over all labels of its outliers.
+function worstMargin(gate, s, c, lane) {
+  let best = 0;
+  for (let e = lane; e < s.length * LANES; e += LANES) {
+    const plus = c.plusDecay[e] * best + c.plusGain[e], minus = c.minusDecay[e] * best + c.minusGain[e];
+    best = plus < minus || plus !== plus ? plus : minus;
+  }
+  return gate.kind === UNGATED ? best : s.decay[s.length * LANES + lane] * best;
+}
+
+// Mean gate by distance from the query (0 is the nearest), of clean examples and of outliers; and the mean attention
+// on examples that share the query's pattern, and on the others.
+function lookInside(seed, tables, count) {
+  const { drawing, products, logits, block: p, scratch: s } = tables, { length } = drawing, query = length * LANES;
+  const sums = { clean: new Float64Array(length), cleanCount: new Float64Array(length),
+    outlier: new Float64Array(length), outlierCount: new Float64Array(length), same: 0, other: 0, prompts: 0 };
+  for (let start = 0; start < count; start += LANES) {
+    draw(drawing, p, seed.seed, STREAM.TEST, 0, start);
+    forward(seed.flow, p, s, products, logits);
+    for (let lane = 0; lane < Math.min(LANES, count - start); lane++) {
+      const gates = gatesOf(seed.flow, s, lane);
+      sums.prompts++;
+      for (let i = 0; i < length; i++) {
+        const e = i * LANES + lane, at = length - 1 - i, kind = p.flag[e] ? "outlier" : "clean";
+        sums[kind][at] += gates[i];
+        sums[`${kind}Count`][at]++;
+        sums[p.relevant[e] === p.relevant[query + lane] ? "same" : "other"] += s.score[e];
+      }
+    }
+  }
+  return sums;
+}
+
+// G_i of every example of one prompt: inflow_i times the decays of all later tokens, the query among them.
+function gatesOf(gate, s, lane) {
+  const out = new Float64Array(s.length).fill(1);
+  if (gate.kind === UNGATED) return out;
+  let suffix = s.decay[s.length * LANES + lane];
+  for (let i = s.length - 1; i >= 0; i--) {
+    out[i] = s.inflow[i * LANES + lane] * suffix;
+    suffix *= s.decay[i * LANES + lane];
+  }
+  return out;
+}
