@@ -74,7 +74,9 @@ def test_prompts_are_the_same_bit_for_bit(page, changes, seed, stream, step, fir
     for part in range(4):
         mine = slice(16 * part, 16 * part + 16)
         columns = [np.asarray(column, dtype=np.float64) for column in drawn[9 * part : 9 * part + 9]]
-        relevant, irrelevant, outlier, kappa, strength, label, truth, flag = (c.reshape(tokens, 16).T for c in columns[:8])
+        relevant, irrelevant, outlier, kappa, strength, label, truth, flag = (
+            c.reshape(tokens, 16).T for c in columns[:8]
+        )
         np.testing.assert_array_equal(np.stack([relevant, irrelevant, outlier], -1), batch.index[0, mine])
         np.testing.assert_array_equal(np.stack([kappa, strength], -1), batch.coefficient[0, mine, :, 1:])
         np.testing.assert_array_equal(label, batch.labels[0, mine, :, 0])
