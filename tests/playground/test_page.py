@@ -1,0 +1,194 @@
+"""The page in a real browser: it trains, follows its controls and its address, and asks no network."""
+
+import contextlib
+import io
+import shlex
+
+import pytest
+
+from iclab.cli.parser import parser
+from iclab.cli.training import read_request
+from iclab.playground.content import DIMENSION, PRESETS, SETTINGS, models
+
+pytestmark = pytest.mark.slow
+SMALL = "l=6&b=16&t=25"
+
+
+@pytest.fixture(scope="module")
+def opened(browser, address):
+    """A page that is opened at many addresses, with what it said and asked for."""
+    page = browser.new_page(viewport={"width": 1280, "height": 900})
+    page.complaints, page.asked = [], []
+    page.on("console", lambda message: page.complaints.append(message.text))
+    page.on("pageerror", lambda error: page.complaints.append(str(error)))
+    page.on("request", lambda request: page.asked.append(request.url))
+    yield page
+    page.close()
+
+
+@pytest.fixture
+def go(opened, address):
+    opened.complaints.clear()
+    opened.asked.clear()
+
+    def go(words, done=True):
+        opened.goto("about:blank")
+        opened.goto(f"{address}#{words}" if words else address)
+        if done:
+            opened.wait_for_function("document.body.dataset.done")
+        return opened
+
+    yield go
+    assert opened.complaints == []
+    foreign = [url for url in opened.asked if not url.startswith((address, "blob:null/", "about:"))]
+    assert foreign == []
+
+
+def chosen(page):
+    return page.evaluate("state")
+
+
+def test_it_trains_and_draws(go):
+    page = go(f"{SMALL}&models=mamba,linear,retnet")
+    rows = page.locator("#numbers tr").all_inner_texts()
+    assert [row.split("\t")[0] for row in rows] == ["Mamba", "linear Transformer", "RetNet"]
+    assert all("NaN" not in row and "–" not in row for row in rows)
+    assert page.locator("#chart-error polyline").count() == 4  # three models and the floor
+    assert page.locator("#kernel svg").count() == 2
+    assert page.locator("#editor .example").count() == 6 + 2
+
+
+def test_a_slider_starts_again_and_enters_the_address(go):
+    page = go(SMALL)
+    before = page.locator("#numbers").inner_text()
+    page.locator("#set-ka").fill("7")
+    page.locator("#set-pa").fill("0.1")
+    page.wait_for_function("document.body.dataset.done")
+    assert page.locator("#numbers").inner_text() != before
+    assert "pa=0.1" in page.url
+    assert "ka=7" in page.url
+    state = chosen(page)
+    assert chosen(go(page.url.partition("#")[2], done=False)) == state
+
+
+def test_the_newest_change_wins(go):
+    page = go(f"{SMALL}&seeds=8", done=False)
+    for value in ("0.1", "0.2", "0.9"):
+        page.locator("#set-pa").fill(value)
+    page.wait_for_function("document.body.dataset.done")
+    last = page.locator("#numbers").inner_text()
+    assert page.evaluate("[...results.values()].every((row) => row.generation === generation)")
+    assert go(f"{SMALL}&seeds=8&pa=0.9").locator("#numbers").inner_text() == last
+
+
+@pytest.mark.parametrize(
+    "words, reason",
+    [
+        ("pa=2", "must be a number from 0 to 0.95"),
+        ("pa=1e-1", "must be a number"),
+        ("b=16.5", "must be a whole number"),
+        ("t=99999999999", "must be a number from 25 to 2000"),
+        ("models=mamba,%3Cimg%20src=x%20onerror=alert(1)%3E", "must be some of mamba"),
+        ("%3Cscript%3Ealert(1)%3C/script%3E=1", "is not a setting"),
+        ("__proto__=1", "is not a setting"),
+        ("constructor=1", "is not a setting"),
+        ("models=toString", "must be some of"),
+        ("tasks=0-9", "must name different patterns"),
+        ("tasks=ring:6", "must name different patterns"),
+        ("tasks=1-1", "must name different patterns"),
+        ("v=5&patterns=paper", "need V = 3"),
+        ("pa", "has no value"),
+        ("labels=%E0%A4%A", "cannot be read"),
+        ("pa=" + "1" * 5000, "too long"),
+    ],
+)
+def test_a_wild_address_is_refused_in_words(go, words, reason):
+    page = go(words, done=False)
+    assert reason in page.locator("#problem").inner_text()
+    assert page.locator("img").count() == 0
+    assert chosen(page) == page.evaluate("usualState()")
+
+
+def test_edges_of_the_graph_switch_tasks(go):
+    page = go(f"{SMALL}&tasks=ring:1")
+    page.locator('[data-edge="0-2"]').focus()
+    page.keyboard.press("Enter")
+    assert chosen(page)["tasks"] == "0-1,0-2,1-2,2-0,2-3,3-4,4-5,5-0"
+    assert page.locator('[data-edge="0-2"]').get_attribute("aria-checked") == "true"
+    page.locator('[data-edge="0-2"]').press("Space")
+    assert chosen(page)["tasks"] == "ring:1"
+    page.locator("#set-m1").fill("2")
+    assert chosen(page)["tasks"] == "ring:1"
+    assert page.locator("#problem").is_hidden()
+
+
+def test_the_editor_changes_the_answer(go):
+    page = go("l=6&b=64&t=250&models=linear")
+    page.locator("#set-alpha").fill("0")
+    page.wait_for_function("document.body.dataset.done")
+    assert "Right." in page.locator("#answer").inner_text()
+    for flip in range(6):
+        page.locator("#editor .label").nth(flip).click()
+    assert "Wrong." in page.locator("#answer").inner_text()
+    order = page.evaluate("editor.prompt.map((token) => token.kappa)")
+    page.locator('[data-at="0"]').press("ArrowRight")
+    moved = page.evaluate("editor.prompt.map((token) => token.kappa)")
+    assert moved == [order[1], order[0], *order[2:]]
+    assert page.evaluate("document.activeElement.dataset.at") == "1"
+    page.locator('[aria-label="outlier"]').first.click()
+    assert page.locator(".example.outlier").count() == 1
+
+
+def test_the_votes_add_up(go):
+    page = go(SMALL)
+    for key in ("mamba", "linear"):
+        page.locator("#which").select_option(key)
+        script = "const t = describe(state).test; const a = answerPrompt(results.get(shownModel + '/0'), CONTENT.models[shownModel].form, t)"
+        votes, total = page.evaluate(f"(() => {{ {script}; return [a.votes, a.sum]; }})()")
+        assert sum(votes) == pytest.approx(total, rel=1e-5, abs=1e-6)
+
+
+def test_python_gives_the_same_error(go):
+    page = go(f"{SMALL}&pa=0.3&alpha=0.5&models=mamba,linear")
+    printed = io.StringIO()
+    with contextlib.redirect_stdout(printed):
+        exec(page.locator("#python").text_content(), {})
+    shown = page.evaluate(
+        "state.models.split(',').map((key) => spread(seedsOf(key).map((row) => row.wrong[5] / row.prompts))[0])"
+    )
+    for line, error in zip(printed.getvalue().splitlines(), shown, strict=True):
+        assert float(line.split()[1]) == pytest.approx(error, abs=1e-3)
+
+
+@pytest.mark.parametrize("preset", PRESETS, ids=lambda preset: preset[0])
+def test_presets_and_their_commands_are_understood(go, preset):
+    page = go("", done=False)
+    page.locator("#preset").select_option(preset[0])
+    assert page.locator("#problem").is_hidden()
+    state = chosen(page)
+    for command, key in zip(
+        page.locator("#commands").text_content().split("\n\n"), state["models"].split(","), strict=True
+    ):
+        words = shlex.split(command.replace("\\\n", " "))
+        request = read_request(parser().parse_args(words[1:]))
+        assert request.model.name == models()[key]["name"]
+        assert request.prompts.outliers.fraction == state["pa"]
+        assert request.test["test"].outliers.scale == state["kat"]
+        assert request.training().recipe.step_size == pytest.approx(models()[key]["stepSize"])
+
+
+@pytest.mark.parametrize("width, scheme", [(390, "dark"), (1920, "light")])
+def test_it_fits_every_screen(browser, address, width, scheme):
+    page = browser.new_page(viewport={"width": width, "height": 900}, color_scheme=scheme)
+    page.goto(f"{address}#{SMALL}")
+    page.wait_for_function("document.body.dataset.done")
+    assert page.evaluate("document.documentElement.scrollWidth") <= width
+    assert page.evaluate("document.documentElement.dataset.theme") == scheme
+    unnamed = "[...document.querySelectorAll('input, select, button')].filter((one) => !(one.labels?.length || one.textContent || one.ariaLabel))"
+    assert page.evaluate(f"{unnamed}.length") == 0
+    page.close()
+
+
+def test_all_sizes_fit_into_the_dimension():
+    most = {setting.key: setting.most for setting in SETTINGS}
+    assert most["m1"] + most["m2"] + most["v"] <= DIMENSION
