@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any, NamedTuple
 
 from iclab.models import MODELS
+from iclab.theory.mamba_conditions import MAMBA, OF_MODEL
 
 DIMENSION = 30
 """d; patterns of all kinds must fit into it."""
@@ -113,6 +114,20 @@ PRESETS: tuple[tuple[str, str, dict[str, Any]], ...] = (
 """Key, title, and what differs from the usual settings."""
 
 
+def conditions() -> list[dict[str, Any]]:
+    """Return the conditions of paper M's theorems, and which of the two models they are about.
+
+    The page always follows Definitions 1 and 2, so that it leaves out the condition that says so.
+    """
+    found = []
+    for rule in MAMBA:
+        about = [model for model, theorems in OF_MODEL.items() if rule.theorem in theorems] or list(OF_MODEL)
+        if rule.name != "Definitions 1, 2":
+            id_ = f"{rule.theorem} {rule.name}"
+            found.append({"id": id_, "formula": rule.formula, "relation": rule.relation, "models": about})
+    return found
+
+
 def content() -> dict[str, Any]:
     """Return all of it as plain data for the page."""
     return {
@@ -121,6 +136,7 @@ def content() -> dict[str, Any]:
         "choices": CHOICES,
         "models": models(),
         "presets": [{"key": key, "title": title, "changes": changes} for key, title, changes in PRESETS],
+        "conditions": conditions(),
         "tasks": "ring:3",
         "usualModels": "mamba,linear",
     }
