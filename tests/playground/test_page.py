@@ -181,6 +181,17 @@ def test_presets_and_their_commands_are_understood(go, preset):
         assert request.training().recipe.step_size == pytest.approx(models()[key]["stepSize"])
 
 
+def test_the_tour_has_six_steps_that_set_the_page_up(go):
+    page = go(SMALL)
+    page.locator("#begin").click()
+    for step in range(6):
+        assert page.locator("#tour-title").inner_text().startswith(f"{step + 1} of 6")
+        assert page.locator("#problem").is_hidden()
+        assert chosen(page) == page.evaluate(f"({{ ...usualState(), ...CONTENT.tour[{step}].changes }})")
+        page.keyboard.press("Enter")  # the button Next has the focus
+    assert page.locator("#tour").is_hidden()
+
+
 @pytest.mark.parametrize("width, scheme", [(390, "dark"), (1920, "light")])
 def test_it_fits_every_screen(browser, address, width, scheme):
     page = browser.new_page(viewport={"width": width, "height": 900}, color_scheme=scheme)

@@ -114,6 +114,47 @@ PRESETS: tuple[tuple[str, str, dict[str, Any]], ...] = (
 """Key, title, and what differs from the usual settings."""
 
 
+TOUR: tuple[tuple[str, str, dict[str, Any]], ...] = (
+    (
+        "Learning in context",
+        "A prompt shows examples of a task, two patterns with opposite labels, and asks for the label of a last one. Without "
+        "outliers, both models learn to answer for all tasks: see the error at α = 0.",
+        {"pa": 0, "t": 500},
+    ),
+    (
+        "Outliers break both",
+        "Now test prompts have outliers with flipped labels, and training had none. Move along the curve of errors: neither "
+        "model has learnt to ignore them.",
+        {"pa": 0, "t": 500, "patterns": "training"},
+    ),
+    (
+        "Train with outliers",
+        "Now 60 % of the training examples are outliers with random labels. Mamba learns to ignore them, even mixtures it has "
+        "not seen. The linear Transformer gives each example the same weight and loses as soon as outliers are the majority.",
+        {},
+    ),
+    (
+        "The gate does it",
+        "Look at the gates by distance: the gate of outliers is shut, and that of clean examples falls with the distance "
+        "from the query. In the prompt below, put v* on an example and see its gate close.",
+        {"models": "mamba", "alpha": 0.3},
+    ),
+    (
+        "What the gate costs",
+        "Gates fall with the distance, so that the nearest examples decide. A few outliers next to the query that are too "
+        "weak to shut the gate hurt Mamba more than the linear Transformer. Make κ_a′ larger and see the error fall.",
+        {"models": "mamba,linear", "placement": "closest", "kat": 1.5},
+    ),
+    (
+        "Tasks that were never seen",
+        "Training on a ring of tasks tells only neighbours apart. The kernel is about δ² exp(2τL): patterns two edges apart "
+        "attract each other, so that their tasks fail without any outlier. Click edges to repair it.",
+        {"models": "mamba", "tasks": "ring:1"},
+    ),
+)
+"""The six steps of the tour: title, words, and what differs from the usual settings."""
+
+
 def conditions() -> list[dict[str, Any]]:
     """Return the conditions of paper M's theorems, and which of the two models they are about.
 
@@ -137,6 +178,7 @@ def content() -> dict[str, Any]:
         "models": models(),
         "presets": [{"key": key, "title": title, "changes": changes} for key, title, changes in PRESETS],
         "conditions": conditions(),
+        "tour": [{"title": title, "words": words, "changes": changes} for title, words, changes in TOUR],
         "tasks": "ring:3",
         "usualModels": "mamba,linear",
     }
