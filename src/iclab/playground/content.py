@@ -117,38 +117,40 @@ PRESETS: tuple[tuple[str, str, dict[str, Any]], ...] = (
 TOUR: tuple[tuple[str, str, dict[str, Any]], ...] = (
     (
         "Learning in context",
-        "A prompt shows examples of a task, two patterns with opposite labels, and asks for the label of a last one. Without "
-        "outliers, both models learn to answer for all tasks: see the error at α = 0.",
+        "A prompt shows examples of a task, two patterns with opposite labels, and asks for the label of a last "
+        "one. Without outliers, both models learn to answer for all tasks: see the error at α = 0.",
         {"pa": 0, "t": 500},
     ),
     (
         "Outliers break both",
-        "Now test prompts have outliers with flipped labels, and training had none. Move along the curve of errors: neither "
-        "model has learnt to ignore them.",
+        "Now test prompts have outliers with flipped labels, and training had none. Move along the curve of "
+        "errors: neither model has learnt to ignore them.",
         {"pa": 0, "t": 500, "patterns": "training"},
     ),
     (
         "Train with outliers",
-        "Now 60 % of the training examples are outliers with random labels. Mamba learns to ignore them, even mixtures it has "
-        "not seen. The linear Transformer gives each example the same weight and loses as soon as outliers are the majority.",
+        "Now 60 % of the training examples are outliers with random labels. Mamba learns to ignore them, even "
+        "mixtures it has not seen. The linear Transformer gives each example the same weight and loses as soon as"
+        " outliers are the majority.",
         {},
     ),
     (
         "The gate does it",
-        "Look at the gates by distance: the gate of outliers is shut, and that of clean examples falls with the distance "
-        "from the query. In the prompt below, put v* on an example and see its gate close.",
+        "Look at the gates by distance: the gate of outliers is shut, and that of clean examples falls with the "
+        "distance from the query. In the prompt below, put v* on an example and see its gate close.",
         {"models": "mamba", "alpha": 0.3},
     ),
     (
         "What the gate costs",
-        "Gates fall with the distance, so that the nearest examples decide. A few outliers next to the query that are too "
-        "weak to shut the gate hurt Mamba more than the linear Transformer. Make κ_a′ larger and see the error fall.",
+        "Gates fall with the distance, so that the nearest examples decide. A few outliers next to the query that"
+        " are too weak to shut the gate hurt Mamba more than the linear Transformer. Make κ_a′ larger and see the"
+        " error fall.",
         {"models": "mamba,linear", "placement": "closest", "kat": 1.5},
     ),
     (
         "Tasks that were never seen",
-        "Training on a ring of tasks tells only neighbours apart. The kernel is about δ² exp(2τL): patterns two edges apart "
-        "attract each other, so that their tasks fail without any outlier. Click edges to repair it.",
+        "Training on a ring of tasks tells only neighbours apart. The kernel is about δ² exp(2τL): patterns two "
+        "edges apart attract each other, so that their tasks fail without any outlier. Click edges to repair it.",
         {"models": "mamba", "tasks": "ring:1"},
     ),
 )
