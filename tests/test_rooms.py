@@ -20,7 +20,7 @@ MAY_USE = {
     "papers": {"prompts", "text", "models", "engines", "probes", "theory", "lab", "study"},
     "beyond": {"prompts", "models", "engines", "probes", "theory", "lab", "study", "papers", "catalog"},
     "report": {"theory", "lab", "study", "papers", "catalog"},
-    "playground": {"models"},
+    "playground": {"models", "theory"},
     "testing": {"prompts", "models", "engines"},
     "api": {"prompts", "models", "engines", "probes", "theory", "lab", "study", "catalog"},
 }

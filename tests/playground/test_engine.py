@@ -56,9 +56,9 @@ DRAW = """([d, seed, stream, step, first]) => {
   const drawing = makeDrawing(d), p = makeBlock(d.length), out = [];
   for (let start = 0; start < 64; start += LANES) {
     draw(drawing, p, seed, stream, step, first + start);
-    const names = ["relevant", "irrelevant", "outlier", "kappa", "strength", "label", "truth", "flag"];
-    out.push(...names.map((name) => [...p[name]]));
-    out.push([...p.target]);
+    for (const name of ["relevant", "irrelevant", "outlier", "kappa", "strength", "label", "truth", "flag", "target"]) {
+      out.push([...p[name]]);
+    }
   }
   return out;
 }"""

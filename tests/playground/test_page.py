@@ -9,6 +9,8 @@ import pytest
 from iclab.cli.parser import parser
 from iclab.cli.training import read_request
 from iclab.playground.content import DIMENSION, PRESETS, SETTINGS, models
+from iclab.theory.mamba_conditions import MAMBA
+from iclab.theory.setting import MambaSetting
 
 pytestmark = pytest.mark.slow
 SMALL = "l=6&b=16&t=25"
@@ -143,8 +145,10 @@ def test_the_votes_add_up(go):
     page = go(SMALL)
     for key in ("mamba", "linear"):
         page.locator("#which").select_option(key)
-        script = "const t = describe(state).test; const a = answerPrompt(results.get(shownModel + '/0'), CONTENT.models[shownModel].form, t)"
-        votes, total = page.evaluate(f"(() => {{ {script}; return [a.votes, a.sum]; }})()")
+        form, shown = "CONTENT.models[shownModel].form", "results.get(shownModel + '/0')"
+        votes, total = page.evaluate(
+            f"(({{ votes, sum }}) => [votes, sum])(answerPrompt({shown}, {form}, describe(state).test))"
+        )
         assert sum(votes) == pytest.approx(total, rel=1e-5, abs=1e-6)
 
 
@@ -177,6 +181,17 @@ def test_presets_and_their_commands_are_understood(go, preset):
         assert request.training().recipe.step_size == pytest.approx(models()[key]["stepSize"])
 
 
+def test_the_tour_has_six_steps_that_set_the_page_up(go):
+    page = go(SMALL)
+    page.locator("#begin").click()
+    for step in range(6):
+        assert page.locator("#tour-title").inner_text().startswith(f"{step + 1} of 6")
+        assert page.locator("#problem").is_hidden()
+        assert chosen(page) == page.evaluate(f"({{ ...usualState(), ...CONTENT.tour[{step}].changes }})")
+        page.keyboard.press("Enter")  # the button Next has the focus
+    assert page.locator("#tour").is_hidden()
+
+
 @pytest.mark.parametrize("width, scheme", [(390, "dark"), (1920, "light")])
 def test_it_fits_every_screen(browser, address, width, scheme):
     page = browser.new_page(viewport={"width": width, "height": 900}, color_scheme=scheme)
@@ -184,11 +199,58 @@ def test_it_fits_every_screen(browser, address, width, scheme):
     page.wait_for_function("document.body.dataset.done")
     assert page.evaluate("document.documentElement.scrollWidth") <= width
     assert page.evaluate("document.documentElement.dataset.theme") == scheme
-    unnamed = "[...document.querySelectorAll('input, select, button')].filter((one) => !(one.labels?.length || one.textContent || one.ariaLabel))"
-    assert page.evaluate(f"{unnamed}.length") == 0
+    controls = "[...document.querySelectorAll('input, select, button')]"
+    assert page.evaluate(f"{controls}.every((one) => one.labels?.length || one.textContent || one.ariaLabel)")
     page.close()
 
 
 def test_all_sizes_fit_into_the_dimension():
     most = {setting.key: setting.most for setting in SETTINGS}
     assert most["m1"] + most["m2"] + most["v"] <= DIMENSION
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        "",
+        "pa=0&alpha=0&k=0.7",
+        "tasks=0-1,1-2,2-0&alpha=0.4&ka=0&t=25&delta=0.3",
+        "patterns=training&v=5&m1=9&l=60&eta=2",
+    ],
+    ids=["usual", "no outliers", "few tasks", "large"],
+)
+@pytest.mark.parametrize("model", ["mamba", "linear"])
+def test_conditions_are_those_of_python(go, words, model):
+    page = go(words, done=False)
+    state = chosen(page)
+    found = page.evaluate(
+        f"checkConditions(state, '{model}').map((c) => [c.id, String(c.left), String(c.right), c.holds])"
+    )
+    setting = MambaSetting(
+        model=model,
+        relevant=state["m1"],
+        relevant_norm=state["beta"],
+        outlier_norm=state["beta"],
+        irrelevant=state["m2"],
+        outlier=state["v"],
+        train_length=state["l"],
+        test_length=state["l"],
+        train_irrelevant_scale=state["k"],
+        test_irrelevant_scale=state["kt"],
+        batch_size=state["b"],
+        step_size=models()[model]["stepSize"] * state["eta"],
+        tasks=tuple(map(tuple, page.evaluate("taskPairs(state.tasks, state.m1)"))),
+        train_outlier_fraction=state["pa"],
+        test_outlier_fraction=state["alpha"],
+        train_outlier_scale=state["ka"],
+        test_outlier_scale=state["kat"],
+        mixture_sums=(0.9, 0.5, 0.3) if state["patterns"] == "paper" else (1.0,),
+        steps=state["t"],
+        init_scale=state["delta"],
+    )
+    checks = {check.id: check for check in (rule(setting) for rule in MAMBA)}
+    assert len(found) > 15
+    for id_, left, right, holds in found:
+        assert float(left.replace("Infinity", "inf")) == pytest.approx(checks[id_].left), id_
+        assert float(right.replace("Infinity", "inf")) == pytest.approx(checks[id_].right), id_
+        assert holds == checks[id_].holds, id_

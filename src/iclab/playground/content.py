@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any, NamedTuple
 
 from iclab.models import MODELS
+from iclab.theory.mamba_conditions import MAMBA, OF_MODEL
 
 DIMENSION = 30
 """d; patterns of all kinds must fit into it."""
@@ -113,6 +114,63 @@ PRESETS: tuple[tuple[str, str, dict[str, Any]], ...] = (
 """Key, title, and what differs from the usual settings."""
 
 
+TOUR: tuple[tuple[str, str, dict[str, Any]], ...] = (
+    (
+        "Learning in context",
+        "A prompt shows examples of a task, two patterns with opposite labels, and asks for the label of a last "
+        "one. Without outliers, both models learn to answer for all tasks: see the error at α = 0.",
+        {"pa": 0, "t": 500},
+    ),
+    (
+        "Outliers break both",
+        "Now test prompts have outliers with flipped labels, and training had none. Move along the curve of "
+        "errors: neither model has learnt to ignore them.",
+        {"pa": 0, "t": 500, "patterns": "training"},
+    ),
+    (
+        "Train with outliers",
+        "Now 60 % of the training examples are outliers with random labels. Mamba learns to ignore them, even "
+        "mixtures it has not seen. The linear Transformer gives each example the same weight and loses as soon as"
+        " outliers are the majority.",
+        {},
+    ),
+    (
+        "The gate does it",
+        "Look at the gates by distance: the gate of outliers is shut, and that of clean examples falls with the "
+        "distance from the query. In the prompt below, put v* on an example and see its gate close.",
+        {"models": "mamba", "alpha": 0.3},
+    ),
+    (
+        "What the gate costs",
+        "Gates fall with the distance, so that the nearest examples decide. A few outliers next to the query that"
+        " are too weak to shut the gate hurt Mamba more than the linear Transformer. Make κ_a′ larger and see the"
+        " error fall.",
+        {"models": "mamba,linear", "placement": "closest", "kat": 1.5},
+    ),
+    (
+        "Tasks that were never seen",
+        "Training on a ring of tasks tells only neighbours apart. The kernel is about δ² exp(2τL): patterns two "
+        "edges apart attract each other, so that their tasks fail without any outlier. Click edges to repair it.",
+        {"models": "mamba", "tasks": "ring:1"},
+    ),
+)
+"""The six steps of the tour: title, words, and what differs from the usual settings."""
+
+
+def conditions() -> list[dict[str, Any]]:
+    """Return the conditions of paper M's theorems, and which of the two models they are about.
+
+    The page always follows Definitions 1 and 2, so that it leaves out the condition that says so.
+    """
+    found = []
+    for rule in MAMBA:
+        about = [model for model, theorems in OF_MODEL.items() if rule.theorem in theorems] or list(OF_MODEL)
+        if rule.name != "Definitions 1, 2":
+            id_ = f"{rule.theorem} {rule.name}"
+            found.append({"id": id_, "formula": rule.formula, "relation": rule.relation, "models": about})
+    return found
+
+
 def content() -> dict[str, Any]:
     """Return all of it as plain data for the page."""
     return {
@@ -121,6 +179,8 @@ def content() -> dict[str, Any]:
         "choices": CHOICES,
         "models": models(),
         "presets": [{"key": key, "title": title, "changes": changes} for key, title, changes in PRESETS],
+        "conditions": conditions(),
+        "tour": [{"title": title, "words": words, "changes": changes} for title, words, changes in TOUR],
         "tasks": "ring:3",
         "usualModels": "mamba,linear",
     }

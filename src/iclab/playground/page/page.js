@@ -106,7 +106,7 @@ function makeControls() {
   });
   byId("reset").addEventListener("click", () => { byId("preset").value = ""; change(usualState()); });
   byId("another").addEventListener("click", () => { promptIndex++; newPrompt(); });
-  byId("which").addEventListener("change", () => { shownModel = byId("which").value; drawAll(); });
+  byId("which").addEventListener("change", () => { shownModel = byId("which").value; show(); drawAll(); });
   byId("copy").addEventListener("click", () => navigator.clipboard?.writeText(location.href).then(() => { byId("copy").textContent = "Copied"; }, () => {}));
 }
 
@@ -130,6 +130,7 @@ function show() {
   byId("tasks").textContent = state.tasks;
   byId("python").textContent = asPython(state);
   byId("commands").textContent = asCommands(state);
+  drawConditions(byId("conditions"), byId("covered"), state, shownModel);
   newPrompt();
 }
 

@@ -1,0 +1,27 @@
+// A tour of six steps: each sets the page up, says what to look at, and leaves everything free to play with.
+"use strict";
+
+let tourStep = -1;
+
+function showTour(step) {
+  const stops = CONTENT.tour;
+  tourStep = Math.max(-1, Math.min(step, stops.length));
+  const on = tourStep >= 0 && tourStep < stops.length;
+  byId("tour").hidden = !on;
+  if (!on) {
+    byId("begin").focus();
+    return;
+  }
+  const { title, words, changes } = stops[tourStep];
+  byId("tour-title").textContent = `${tourStep + 1} of ${stops.length}: ${title}`;
+  byId("tour-words").textContent = words;
+  byId("back").disabled = tourStep === 0;
+  byId("next").textContent = tourStep === stops.length - 1 ? "Done" : "Next";
+  byId("preset").value = "";
+  change({ ...usualState(), ...changes });
+}
+
+byId("begin").addEventListener("click", () => { showTour(0); byId("next").focus(); });
+byId("back").addEventListener("click", () => showTour(tourStep - 1));
+byId("next").addEventListener("click", () => showTour(tourStep + 1));
+byId("end").addEventListener("click", () => showTour(-1));
