@@ -61,6 +61,8 @@ def read_data(name: str) -> dict[str, Split]:
 
     from iclab.text.sources import split_up
 
+    if name.count("/") != 1:
+        raise InputError(f"text_data = hub:{name}: must be hub:OWNER/NAME")
     folder = snapshot(name, "dataset", ("*.parquet", "*/*.parquet"), "text_data")
     found: dict[str, list[tuple[str, int]]] = {}
     for split, names in NAMES.items():
