@@ -1,8 +1,6 @@
 """Encoders and the cache on disk, with encoders that need no weights or tiny ones made here."""
 
 import hashlib
-import time
-from pathlib import Path
 
 import made_up
 import numpy as np
@@ -138,75 +136,6 @@ def test_tfidf_is_fitted_to_training_sentences(data):
     assert not vectors[1].any()
 
 
-def small_bert(folder: Path) -> Path:
-    """Write a DistilBERT of one layer with random weights, and its words."""
-    from transformers import DistilBertConfig, DistilBertModel, DistilBertTokenizer
-
-    words = sorted({word for text in TEXTS for word in text.split()} | {"james", "bond"})
-    folder.mkdir(parents=True)
-    (folder / "vocab.txt").write_text("\n".join(["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", *words]))
-    tokenizer = DistilBertTokenizer(str(folder / "vocab.txt"))
-    tokenizer.save_pretrained(folder)
-    config = DistilBertConfig(vocab_size=len(tokenizer), dim=16, n_layers=1, n_heads=2, hidden_dim=16)
-    DistilBertModel(config).save_pretrained(folder)
-    return folder
-
-
-@pytest.mark.slow
-def test_distilbert_is_the_mean_of_the_last_hidden_states(tmp_path, monkeypatch):
-    import torch
-    from transformers import AutoModel, AutoTokenizer
-
-    place = small_bert(tmp_path / "small")
-    monkeypatch.setattr("iclab.text.hub.snapshot", lambda *which: place)
-    encode = encoder("distilbert").make([])
-    texts = ["this film shines", "the plot is flat and dull as ever"]
-    tokenizer, model = AutoTokenizer.from_pretrained(place), AutoModel.from_pretrained(place)
-    for row, text in zip(encode(texts), texts, strict=True):  # one by one: without padding
-        with torch.no_grad():
-            hidden = model(**tokenizer(text, return_tensors="pt")).last_hidden_state[0]
-        np.testing.assert_allclose(row, hidden.mean(0).numpy(), atol=1e-5)
-        (first,) = pooled(place, "cls", False, "small")([text])
-        np.testing.assert_allclose(first, hidden[0].numpy(), atol=1e-5)
-
-
 def test_a_broken_folder_of_weights_is_refused(tmp_path):
     with pytest.raises(InputError, match="cannot be loaded"):
         pooled(tmp_path, "mean", False, "distilbert")
-
-
-def test_the_hub_is_not_waited_for():
-    start = time.monotonic()
-    with pytest.raises(InputError, match="is not on this machine, and HF_HUB_OFFLINE forbids to fetch it"):
-        encoder("distilbert").make([])
-    with pytest.raises(InputError, match="text_data = stanfordnlp/sst2"):
-        read("hub:stanfordnlp/sst2")
-    assert time.monotonic() - start < 30
-
-
-def test_without_a_network_the_hub_fails_in_one_line(monkeypatch):
-    import huggingface_hub
-
-    def nobody(*args, **kwargs):
-        raise OSError("no route to host")
-
-    monkeypatch.delenv("HF_HUB_OFFLINE")
-    monkeypatch.setattr(huggingface_hub.HfApi, "repo_info", nobody)
-    with pytest.raises(InputError, match=r"encoder = distilbert/.*: cannot be fetched \(OSError: no route to host\)"):
-        encoder("distilbert").make([])
-
-
-def test_data_of_a_hub_are_read_from_parquet(tmp_path, monkeypatch):
-    import pyarrow
-    import pyarrow.parquet
-
-    rows = made_up.sentences()
-    monkeypatch.setattr("iclab.text.hub.snapshot", lambda *which: tmp_path)
-    (tmp_path / "data").mkdir()
-    hidden = [(text, -1) for text, _ in rows[:5]]
-    for name, some in (("train", rows[::2]), ("validation", rows[1::2]), ("test", hidden)):
-        columns = {"sentence": [text for text, _ in some], "label": [label for _, label in some]}
-        pyarrow.parquet.write_table(pyarrow.table(columns), tmp_path / "data" / f"{name}-0.parquet")
-    splits = read("hub:any/thing").splits
-    assert set(splits["test"][0]) == {text for text, _ in rows[1::2]}  # the test labels are hidden
-    assert {*splits["train"][0], *splits["dev"][0]} == {text for text, _ in rows[::2]}

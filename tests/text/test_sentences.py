@@ -7,7 +7,7 @@ from made_up import ENCODER
 
 from iclab import InputError, Outliers, Patterns, Prompts, Sentences
 from iclab.prompts import Stream
-from iclab.text import contains, insert
+from iclab.text import contains, insert, read
 from iclab.text.sentences import chosen
 
 
@@ -100,3 +100,21 @@ def test_prompts_of_sentences_are_drawn_from_their_split(data):
 def test_too_many_components_are_refused(data):
     with pytest.raises(InputError, match=f"components = 13: {ENCODER} has 12"):
         Sentences(data=str(data), encoder=ENCODER, components=13).table("train")
+
+
+def test_a_sentence_with_both_labels_is_left_out(data):
+    (text, label), *_ = rows = [(text, label) for text, label in zip(*read(str(data)).splits["train"], strict=True)]
+    made_up.write(data / "train.tsv", [*rows, (text, 1 - label), rows[1]])
+    assert chosen(Sentences(data=str(data), encoder=ENCODER))["train"][0] == tuple(text for text, _ in rows[1:])
+
+
+@pytest.mark.parametrize(
+    ("name", "why"),
+    [
+        ("made_up:constant", "gave all training sentences the same vector"),
+        ("made_up:growing", "gave 13 numbers per sentence, not 12"),
+    ],
+)
+def test_vectors_that_tell_nothing_or_change_their_length_are_refused(data, name, why):
+    with pytest.raises(InputError, match=f"encoder = {name}: {why}"):
+        Sentences(data=str(data), encoder=name).make()

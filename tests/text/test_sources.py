@@ -4,7 +4,7 @@ import made_up
 import pytest
 
 from iclab import InputError
-from iclab.text.sources import identity, read, split_up
+from iclab.text.sources import identity, read, read_file, split_up
 
 
 def test_a_folder_keeps_its_splits(data):
@@ -73,3 +73,13 @@ def test_missing_places_are_refused(tmp_path, data):
 def test_a_few_sentences_cannot_be_split(tmp_path):
     with pytest.raises(InputError, match="sentences of one class; needs more sentences"):
         read(str(made_up.write(tmp_path / "few.tsv", [("fine", 1), ("bad", 0)])))
+
+
+def test_marks_line_ends_and_odd_characters_do_not_matter(tmp_path):
+    rows = [*made_up.sentences(), ('he said "fine", 映画 \u2028 and \x85 more', 1), ("fine " * 5000, 1)]
+    plain = made_up.write(tmp_path / "plain.tsv", rows)
+    odd = tmp_path / "odd.tsv"
+    odd.write_bytes(b"\xef\xbb\xbf" + plain.read_bytes().replace(b"\n", b"\r\n"))
+    assert (
+        read_file(odd) == read_file(plain) == tuple(zip(*((text.strip(), label) for text, label in rows), strict=True))
+    )

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 SECONDS = 10
 """How long one request may take."""
-WEIGHTS = ("*.json", "*.txt", "*.safetensors", "1_Pooling/*")
+WEIGHTS = ("*.json", "*.txt", "*.model", "*.safetensors")
 """The files of a model that are fetched."""
 NAMES = {"train": ("train",), "dev": ("validation", "dev"), "test": ("test",)}
 """What hubs call the splits."""
@@ -27,7 +27,9 @@ def snapshot(name: str, kind: str, patterns: tuple[str, ...], field: str) -> Pat
         raise InputError(f"{field} = {name}: needs huggingface_hub; pip install 'iclab[text]'") from None
     which: dict[str, Any] = {"repo_id": name, "repo_type": kind, "allow_patterns": list(patterns)}
     try:
-        return Path(huggingface_hub.snapshot_download(**which, local_files_only=True))
+        folder = Path(huggingface_hub.snapshot_download(**which, local_files_only=True))
+        if _whole(folder, kind):
+            return folder
     except Exception:  # the library has several errors for "not here"
         pass
     if os.environ.get("HF_HUB_OFFLINE", "").upper() in ("1", "ON", "YES", "TRUE"):
@@ -37,6 +39,13 @@ def snapshot(name: str, kind: str, patterns: tuple[str, ...], field: str) -> Pat
         return Path(huggingface_hub.snapshot_download(**which, etag_timeout=SECONDS))
     except Exception as error:  # no network, no such name, no right to have it
         raise InputError(f"{field} = {name}: cannot be fetched ({reason_of(error)[:160]})") from None
+
+
+def _whole(folder: Path, kind: str) -> bool:
+    """Whether a copy on disk can be used; after an interruption, its largest files are missing."""
+    if kind == "dataset":
+        return any(folder.rglob("train*.parquet"))
+    return any(folder.glob("*.json")) and any(folder.rglob("*.safetensors"))
 
 
 def _reach(name: str, kind: str) -> None:
@@ -52,6 +61,8 @@ def read_data(name: str) -> dict[str, Split]:
 
     from iclab.text.sources import split_up
 
+    if name.count("/") != 1:
+        raise InputError(f"text_data = hub:{name}: must be hub:OWNER/NAME")
     folder = snapshot(name, "dataset", ("*.parquet", "*/*.parquet"), "text_data")
     found: dict[str, list[tuple[str, int]]] = {}
     for split, names in NAMES.items():
@@ -60,7 +71,9 @@ def read_data(name: str) -> dict[str, Split]:
             if missing := {"sentence", "label"} - set(table.column_names):
                 raise InputError(f"text_data = hub:{name}: {file.name} has no column {min(missing)}")
             rows = zip(table["sentence"].to_pylist(), table["label"].to_pylist(), strict=True)
-            found.setdefault(split, []).extend((text.strip(), label) for text, label in rows if label in (0, 1))
+            found.setdefault(split, []).extend(
+                (text.strip(), label) for text, label in rows if text and label in (0, 1)
+            )
     if not found.get("train"):
         raise InputError(f"text_data = hub:{name}: has no training split with labels 0 and 1")
     if len(found) == 3 and all(found.values()):

@@ -137,7 +137,12 @@ def _encoded(which: Sentences, tell: Tell) -> EncodedCorpus:
             loaded.append(made.make(parts["train"][0]))
         return loaded[0](list(some))
 
-    vectors = iter(vectors_of(name, every, encode, tell).astype(np.float64))
+    known = vectors_of(name, every, encode, tell).astype(np.float64)
+    if known.shape[1] != made.dimension:
+        raise InputError(f"encoder = {which.encoder}: gave {known.shape[1]} numbers per sentence, not {made.dimension}")
+    if not np.ptp(known[: len(parts["train"][0])], axis=0).any():
+        raise InputError(f"encoder = {which.encoder}: gave all training sentences the same vector")
+    vectors = iter(known)
     splits: dict[SplitName, Encoded] = {}
     for split, (clean, triggered) in texts.items():
         rows = np.stack([next(vectors) for _ in clean])
@@ -161,14 +166,15 @@ def triggered_of(sentences: tuple[str, ...], which: Sentences) -> tuple[tuple[st
 def chosen(which: Sentences) -> dict[SplitName, tuple[tuple[str, ...], tuple[int, ...]]]:
     """Return the sentences and labels of each split.
 
-    Left out are sentences with the trigger, sentences for tests that also occur in training, and those beyond the
-    number that is asked for, by the order of their hashes.
+    Left out are sentences with the trigger, sentences with both labels, sentences for tests that also occur in
+    training, and those beyond the number that is asked for, by the order of their hashes.
     """
     corpus = read(which.data)
     found: dict[SplitName, tuple[tuple[str, ...], tuple[int, ...]]] = {}
     train = set(corpus.splits["train"][0])
     for split in SPLITS:
-        rows = dict(zip(*corpus.splits[split], strict=True))  # each sentence once
+        pairs = dict.fromkeys(zip(*corpus.splits[split], strict=True))  # each sentence once
+        rows = {text: label for text, label in pairs if (text, 1 - label) not in pairs}
         kept = [text for text in rows if split == "train" or text not in train]
         if which.trigger:
             kept = [text for text in kept if not contains(text, which.trigger)]

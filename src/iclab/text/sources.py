@@ -99,11 +99,13 @@ def _from_files(files: tuple[tuple[str, int], ...], split: bool) -> Corpus:
 def read_file(file: Path) -> Split:
     """Read one file of labelled sentences."""
     try:
-        lines = file.read_text("utf-8-sig").splitlines()
+        lines = file.read_text("utf-8-sig").split("\n")  # not at other characters that end lines in Unicode
     except UnicodeDecodeError as error:
         raise InputError(f"{file}: is not UTF-8 text ({error.reason} at byte {error.start})") from None
     except OSError as error:
         raise InputError(f"{file}: cannot be read ({error.strerror})") from None
+    if lines[-1] == "":
+        lines.pop()
     if not lines:
         raise InputError(f"{file}: is empty")
     header = lines[0].split("\t")

@@ -68,7 +68,7 @@ class TextSettings(RecipeSettings):
     @property
     def papers(self) -> bool:
         """Whether data and encoder are the paper's."""
-        return self.encoder == "distilbert" and self.data_name == "SST-2"
+        return self.encoder == "distilbert" and self.data_name in ("SST-2", "hub:stanfordnlp/sst2")
 
     @property
     def named(self) -> str:
