@@ -55,9 +55,9 @@ def short_work_only(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     """What would take longer than a second is refused here too."""
     check = needs.check
 
-    def checked(cells: Any, store: Path, seconds: Callable[[Any], float], workers: int) -> None:
-        check(cells, store, seconds, workers)
-        if sum(map(costs.expected({}), cells)) > 1.0:
+    def checked(schedule: Any, store: Path, seconds: Callable[[Any], float]) -> None:
+        check(schedule, store, seconds)
+        if sum(map(costs.expected({}), schedule.plan)) > 1.0:
             raise InputError("too long for a test")
 
     monkeypatch.setattr(needs, "check", checked)

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from lab_helpers import measurement, training
+from lab_helpers import RECIPE, measurement, training
 
 import iclab
 from iclab.config import InputError
@@ -16,6 +16,7 @@ from iclab.lab import LocalExecutor, RayExecutor, Store, run
 from iclab.lab.executors import jobs
 from iclab.lab.executors.ray import resources
 from iclab.lab.executors.ray_worker import difference, versions
+from iclab.lab.needs import need_of
 from iclab.lab.retries import CellsFailedError
 from iclab.models import MODELS
 
@@ -62,11 +63,21 @@ def test_software_must_be_the_same():
 def test_cells_reserve_what_their_model_declares(monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr(MODELS["softmax"], "num_cpus", 2.0)
     monkeypatch.setattr(MODELS["softmax"], "num_gpus", 0.25)
-    assert resources(measurement()) == {"num_cpus": 1.0}
+    assert resources([measurement()]) == {"num_cpus": 1.0}
     cell = measurement({"training.training.model": "softmax"})
-    assert resources(cell) == resources(cell.training) == {"num_cpus": 2.0}
+    assert resources([cell]) == resources([cell.training]) == {"num_cpus": 2.0}
     on_gpu = training(model="softmax", device="cuda")
-    assert resources(on_gpu) == {"num_cpus": 2.0, "num_gpus": 0.25}
+    assert resources([on_gpu]) == {"num_cpus": 2.0, "num_gpus": 0.25}
+
+
+def test_large_cells_reserve_memory_by_whole_gigabytes():
+    small, large = measurement(), measurement({"training.training.model": "softmax", f"{RECIPE}.batch_size": 10**6})
+    needed = need_of(large.training).total
+    assert 1e9 < needed != needed // 10**9 * 10**9
+    assert resources([large.training]) == {"num_cpus": 1.0, "memory": needed // 10**9 * 10**9}
+    assert "memory" not in resources([small])
+    huge = [large, measurement({"training.training.model": "softmax", "count": 10**9, "prompts.context_length": 10**6})]
+    assert resources(huge) == resources(huge[::-1])
 
 
 def test_an_entry_travels_whole_or_not_at_all(tmp_path: Path):

@@ -15,6 +15,7 @@ from iclab.engines.reference import CHUNK
 from iclab.lab import memory
 from iclab.lab.cells import Cell, TrainingCell
 from iclab.lab.memory import shown_bytes
+from iclab.lab.schedule import Schedule
 from iclab.models import Model
 from iclab.prompts import Prompts
 
@@ -90,17 +91,22 @@ def parameters(model: Model, prompts: Prompts) -> int:
 _PARAMETERS: dict[tuple[str, int, int, int], int] = {}
 
 
-def check(cells: Iterable[Cell], store: Path, seconds: Callable[[Cell], float], workers: int) -> None:
-    """Refuse cells that need more memory, disk or time than there is, in one line."""
-    there, disk, time, seen = memory.available(), 0.0, 0.0, set[object]()
-    for cell in cells:
+def check(schedule: Schedule, store: Path, seconds: Callable[[Cell], float]) -> None:
+    """Refuse cells that need more memory, disk or time than there is, in one line.
+
+    Memory is that of the machine that computes; the disk is this one's, which has the store.
+    """
+    there = memory.available() if schedule.memory is None else schedule.memory
+    where = "are available" if schedule.memory is None else "are on the largest node of the cluster"
+    disk, time, workers, seen = 0.0, 0.0, schedule.lanes, set[object]()
+    for cell in schedule.plan:
         time += seconds(cell)
         training = cell.training if isinstance(cell, TrainingCell) else cell.training.training
         if isinstance(cell, TrainingCell):
             disk += _disk(training, len(cell.seeds))
         if (key := _kind(cell)) not in seen:
             seen.add(key)
-            _check_memory(training, need_of(cell), there)
+            _check_memory(training, need_of(cell), there, where)
     place = store.absolute()
     while not place.exists():
         place = place.parent
@@ -121,11 +127,11 @@ def _kind(cell: Cell) -> object:
     return cell.training.training.digest(), cell.prompts.patterns.dimension, cell.prompts.context_length, cell.count
 
 
-def _check_memory(training: Training, need: Need, there: int | None) -> None:
+def _check_memory(training: Training, need: Need, there: int | None, where: str) -> None:
     if there is not None and need.total > there:
         least = f"needs at least {shown_bytes(need.total)} of memory ({need.largest})"
         what = f"{training.model.label} on the {training.engine} engine"
-        raise InputError(f"{what}: {least}; {shown_bytes(there)} are available")
+        raise InputError(f"{what}: {least}; {shown_bytes(there)} {where}")
 
 
 def _disk(training: Training, seeds: int) -> float:
@@ -143,11 +149,12 @@ def check_count(many: float, seeds: int) -> None:
         raise InputError(f"seeds = {seeds}: {plan}; {shown_bytes(there)} are available")
 
 
+def largest_need(cells: Iterable[Cell]) -> float:
+    """Return the least memory that the largest of some cells takes, in bytes."""
+    return max((need_of(cell).total for cell in {_kind(cell): cell for cell in cells}.values()), default=0.0)
+
+
 def affordable(cells: Iterable[Cell], workers: int) -> int:
     """Return how many of these cells fit into memory at the same time: one at least, ``workers`` at most."""
-    there, seen, largest = memory.available(), set[object](), 0.0
-    for cell in cells:
-        if (key := _kind(cell)) not in seen:
-            seen.add(key)
-            largest = max(largest, need_of(cell).total)
+    there, largest = memory.available(), largest_need(cells)
     return workers if there is None or not largest else max(1, min(workers, int(there / largest)))

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import os
 from collections.abc import Iterable
 from typing import Any
 
@@ -55,8 +54,8 @@ def run(
             store.keep(records)
         return plan
     rates = costs.load(store.path)
-    needs.check(plan, store.path, costs.expected(rates), workers or os.cpu_count() or 1)
     schedule = executor.schedule(plan, costs.expected(rates))
+    needs.check(schedule, store.path, costs.expected(rates))
     _check(plan)
     store.open_for_writing()
     store.keep(records)

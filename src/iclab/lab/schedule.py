@@ -72,6 +72,8 @@ class Schedule:
             lanes: how many jobs run at the same time.
         """
         self.plan, self.lanes, self.processes = plan, lanes, 0
+        self.memory: int | None = None
+        """Bytes that a cell may take at most, if it does not run on this machine."""
         self._place = {cell.hash: place(cell) for cell in plan}
         self._ready: dict[Place, list[tuple[float, int, Job]]] = {place: [] for place in Place}
         self._waiting: dict[str, list[Job]] = {}

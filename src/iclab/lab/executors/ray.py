@@ -10,7 +10,7 @@ from __future__ import annotations
 import threading
 import time
 from collections import OrderedDict
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any, Self
 
 from iclab.config import InputError, reason_of
@@ -20,11 +20,13 @@ from iclab.lab.executors.jobs import check_limits
 from iclab.lab.executors.ray_cluster import Cluster
 from iclab.lab.executors.ray_worker import Failed, Order, OverTime, Parcel, versions, work
 from iclab.lab.executors.writers import Writers
+from iclab.lab.needs import largest_need
 from iclab.lab.plan import Plan
 from iclab.lab.retries import Retries
 from iclab.lab.schedule import Job, Place, Schedule
 from iclab.lab.store import Entry, Store
 
+GB = 10**9
 AHEAD = 2
 """Jobs that are sent out, per core: one that runs and one that waits, so that no core waits for the driver."""
 KEPT_WEIGHTS = 200_000_000
@@ -58,7 +60,7 @@ class RayExecutor:
                 raise InputError(f"{stuck[0].path}: cannot be sent to other processes; put it into a module")
         self._cluster.connect(code.values())
         schedule = Schedule(plan, cost, lambda cell: Place.PROCESS, self._cluster.alive().workers)
-        schedule.processes = schedule.lanes - 1
+        schedule.processes, schedule.memory = schedule.lanes - 1, self._cluster.memory()
         return schedule
 
     def execute(self, schedule: Schedule, store: Store, listen: Listener) -> None:
@@ -76,12 +78,17 @@ class RayExecutor:
         self.close()
 
 
-def resources(cell: Cell) -> dict[str, float]:
-    """Return what a cell needs of a node: what its model declares; a GPU only if it trains on one."""
+def resources(cells: Sequence[Cell]) -> dict[str, float]:
+    """Return what cells of one training need of a node, one after another.
+
+    Cores are what the model declares, a GPU too, if it trains on one. Memory is kept free by whole gigabytes: Ray
+    starts small cells fastest if all ask for the same.
+    """
+    cell, memory = cells[0], largest_need(cells) // GB * GB
     training = (cell.training if isinstance(cell, MeasurementCell) else cell).training
     declared = training.model.architecture
     gpus = {"num_gpus": declared.num_gpus} if training.device == "cuda" else {}
-    return {"num_cpus": declared.num_cpus, **gpus}
+    return {"num_cpus": declared.num_cpus, **gpus, **({"memory": memory} if memory else {})}
 
 
 class _Run:
@@ -133,7 +140,7 @@ class _Run:
     def _send(self) -> None:
         while len(self._sent) < AHEAD * self._schedule.lanes and (job := self._schedule.take(Place.PROCESS)):
             order = Order(job.trains, [cell.model_dump_json() for cell in job.cells], versions(), self._limit)
-            task = self._work.options(**resources(job.cells[0]))
+            task = self._work.options(**resources(job.cells))
             self._sent[task.remote(order, None if job.trains else self._weights_of(job))] = job
 
     def _weights_of(self, job: Job) -> Any:

@@ -137,6 +137,11 @@ class Cluster:
         cores = int(sum(node["Resources"].get("CPU", 0.0) for node in nodes))
         return Alive(len(nodes), cores if self._workers is None else min(cores, self._workers))
 
+    def memory(self) -> int | None:
+        """Return the bytes that a cell may take at most: those that the largest node with a core has for work."""
+        nodes = [node["Resources"] for node in _ray().nodes() if node["Alive"] and node["Resources"].get("CPU")]
+        return int(max((node["memory"] for node in nodes if "memory" in node), default=0)) or None
+
     def close(self) -> None:
         """Leave the cluster; one that is local ends."""
         if self._mine:
