@@ -110,6 +110,11 @@ def checks() -> list[tuple[str, Callable[..., None]]]:
     return [(name, functools.partial(_run, name, function)) for name, function in _CHECKS.items()]
 
 
+def what_passes(name: str) -> str:
+    """Return what a check requires, in a sentence."""
+    return _CHECKS[name].__doc__ or name
+
+
 def _run(
     name: str,
     function: Callable[[_Subject], None],
