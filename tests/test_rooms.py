@@ -22,6 +22,7 @@ MAY_USE = {
     "report": {"theory", "lab", "study", "papers", "catalog"},
     "testing": {"prompts", "models", "engines"},
     "api": {"prompts", "models", "engines", "probes", "theory", "lab", "study", "catalog"},
+    "score": {"prompts", "models", "engines", "probes", "lab", "testing", "api"},
 }
 EVERYONES = {"config", "_version"}
 

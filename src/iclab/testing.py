@@ -59,7 +59,7 @@ class Checked:
 
     def __str__(self) -> str:
         lines = [f"{self.model}: {len(self.passed)} checks passed, {len(self.skipped)} skipped"]
-        lines += [f"  passed   {name}: {_CHECKS[name].__doc__}" for name in self.passed]
+        lines += [f"  passed   {name}: {what_passes(name)}" for name in self.passed]
         lines += [f"  skipped  {name}: {reason}" for name, reason in self.skipped.items()]
         return "\n".join(lines)
 

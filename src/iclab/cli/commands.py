@@ -244,9 +244,27 @@ def store(options: argparse.Namespace) -> None:
         print_document(options.action, found)
 
 
+def score(options: argparse.Namespace) -> None:
+    """Score a model and write its card, or compare two cards."""
+    from iclab.cli.scoring import comparison, print_card, print_comparison, read_cards, read_model
+    from iclab.lab import Store
+    from iclab.score.page import write
+    from iclab.score.scoring import score as scored
+
+    if options.compare:
+        first, second = read_cards(options)
+        print_json(comparison(first, second)) if options.json else print_comparison(first, second)
+        return
+    name, place = read_model(options), Path(options.out)
+    how: dict[str, Any] = {"store": Store(options.store), "executor": executor(options), "progress": True}
+    card = scored(name, quick=options.quick, options=read_pairs(options.set), **how)
+    files = write(card, place)
+    print_json(card.model_dump(mode="json")) if options.json else print_card(card, files)
+
+
 COMMANDS = {
     command.__name__: command
-    for command in (experiments, run, reproduce, report, show, train, predict, encode, bench, store)
+    for command in (experiments, run, reproduce, report, show, train, score, predict, encode, bench, store)
 }
 
 

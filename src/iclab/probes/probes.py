@@ -112,9 +112,7 @@ PROBES: dict[str, Probe] = {
     "error": Probe(1, "answers", error_rows, _ERROR, error_sums),
     "worst": Probe(1, "insides", error_rows, _ERROR, worst_sums, None, worst_obstacle),
     "worst-placement": Probe(1, "insides", error_rows, _ERROR, worst_placement_sums, None, worst_obstacle),
-    "worst-of-all": Probe(
-        1, "insides", error_rows, _ERROR, enumerated_sums, prompts_obstacle=enumerated_obstacle
-    ),
+    "worst-of-all": Probe(1, "insides", error_rows, _ERROR, enumerated_sums, prompts_obstacle=enumerated_obstacle),
     "attention": Probe(1, "answers", attention_rows, _ATTENTION, attention_sums),
     "tail": Probe(1, "answers", tail_rows, ("prompts", "missed", "missed_99"), tail_sums),
     "gates": Probe(1, "answers", gate_rows, ("layer", "kind", "place", "examples", "gate"), gate_sums),

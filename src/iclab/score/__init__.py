@@ -1,7 +1,7 @@
 """The scorecard: any model on one fixed, versioned suite, beside the built-in families (docs/score.md).
 
-    card = iclab.score(Mine, quick=True)
-    card["flip/0.4"].mean
+card = iclab.score(Mine, quick=True)
+card["flip/0.4"].mean
 """
 
 from __future__ import annotations

@@ -12,9 +12,6 @@ from iclab._version import __version__
 from iclab.config import Config, InputError, explain
 from iclab.score.suite import Edition, Unit
 
-FORMAT = 1
-"""Of the JSON file."""
-
 
 class Check(Config):
     """One check of integrity."""
@@ -84,7 +81,8 @@ class Cost(Config):
 class Card(Config):
     """The score of one model on one edition of the suite."""
 
-    format: Literal[1] = FORMAT
+    format: Literal[1] = 1
+    """Of the JSON file."""
     iclab: str = __version__
     model: str
     name: str

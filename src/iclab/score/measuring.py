@@ -60,9 +60,7 @@ def measure_part(
 def _cells(training: Training, trial: Trial, suite: Suite, store: Store) -> Iterator[MeasurementCell]:
     count = max(1, round(trial.share * suite.test_prompts))
     at: Any = "every" if trial.unit == "steps" else None
-    yield from cells_of(
-        training, suite.seeds, store, probe=trial.probe, prompts=trial.prompts, count=count, at=at
-    )
+    yield from cells_of(training, suite.seeds, store, probe=trial.probe, prompts=trial.prompts, count=count, at=at)
 
 
 def _rows(cells: Cells, suite: Suite, store: Store) -> list[Row]:

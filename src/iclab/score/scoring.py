@@ -90,8 +90,8 @@ def integrity(model: Model) -> tuple[Check, ...]:
         about = {"name": name, "words": testing.what_passes(name)}
         try:
             check(model)
-        except SkipTest as reason:
-            found.append(Check(**about, outcome="skipped", reason=str(reason)))
+        except SkipTest as skipped:
+            found.append(Check(**about, outcome="skipped", reason=str(skipped)))
         except Exception as error:  # `checks` raises AssertionError; describing the model may raise anything
             prefix = f"{model.label} fails the check {name}: "
             reason = str(error) if isinstance(error, (AssertionError, InputError)) else what_was_raised(error)

@@ -82,7 +82,7 @@ class Suite(Config):
 def suite(edition: Edition = "quick") -> Suite:
     """Return an edition of the suite."""
     quick = edition == "quick"
-    grids = {"sgd": (0.03, 0.3, 3.0), "adam": (0.001, 0.01, 0.1)}
+    grids: dict[str, tuple[float, ...]] = {"sgd": (0.03, 0.3, 3.0), "adam": (0.001, 0.01, 0.1)}
     if not quick:
         grids = {"sgd": (0.01, 0.03, 0.1, 0.3, 1.0, 3.0), "adam": (0.0003, 0.001, 0.003, 0.01, 0.03, 0.1)}
     with warnings.catch_warnings():

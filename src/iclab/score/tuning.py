@@ -2,8 +2,8 @@
 
 For each part of the suite, every step size of the grid is tried with each of the two optimisers, SGD and Adam. A
 candidate is trained for as many steps as the judged seeds, from the validation seeds alone, and measured on prompts of
-the kind it was trained on. The lowest mean over validation seeds wins: the error, and if errors are equal the hinge loss
-(for real labels, the squared error). A candidate of which a seed diverges is out. If all diverge, the first is kept.
+the kind it was trained on. The lowest mean over validation seeds wins: the error, and if errors are equal the hinge
+loss (for real labels, the squared error). A candidate of which a seed diverges is out. If all diverge, the first is kept.
 Nothing else is tuned, for no model: no options, no schedule, no initialisation.
 """
 
