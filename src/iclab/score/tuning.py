@@ -3,8 +3,8 @@
 For each part of the suite, every step size of the grid is tried with each of the two optimisers, SGD and Adam. A
 candidate is trained for as many steps as the judged seeds, from the validation seeds alone, and measured on prompts of
 the kind it was trained on. The lowest mean over validation seeds wins: the error, and if errors are equal the hinge
-loss (for real labels, the squared error). A candidate of which a seed diverges is out. If all diverge, the first is kept.
-Nothing else is tuned, for no model: no options, no schedule, no initialisation.
+loss (for real labels, the squared error). A candidate of which a seed diverges is out. If all diverge, the first is
+kept. Nothing else is tuned, for no model: no options, no schedule, no initialisation.
 """
 
 from __future__ import annotations
@@ -48,8 +48,8 @@ def tune(model: Model, suite: Suite, part: Part, store: Store, compute: Compute)
     """Try the grid on the validation seeds; return the training that won, and the record of the choice."""
     points = [(optimizer, size) for optimizer, sizes in suite.step_sizes.items() for size in sizes]
     trainings = [training_of(model, suite, part, *point) for point in points]
-    asked = {"probe": part.probe, "prompts": part.prompts, "count": suite.test_prompts}
-    cells = [cells_of(training, suite.validation_seeds, store, **asked) for training in trainings]
+    asked: dict[str, Any] = {"probe": part.probe, "prompts": part.prompts, "count": suite.test_prompts}
+    cells = [_validation(training, suite, **asked) for training in trainings]
     compute((cell for listed in cells for cell in listed), f"{part.name}: tuning")
     ranks = [_rank(listed, part, suite, store) for listed in cells]
     alive = [i for i, rank in enumerate(ranks) if rank is not None]
@@ -65,6 +65,13 @@ def tune(model: Model, suite: Suite, part: Part, store: Store, compute: Compute)
         prompts=len(points) * len(suite.validation_seeds) * suite.steps * suite.batch_size,
     )
     return trainings[best], tuned
+
+
+def _validation(training: Training, suite: Suite, **measurement: Any) -> list[MeasurementCell]:
+    """Return the measurements of the validation seeds alone, and not of the whole group that judged seeds train in."""
+    size = training.model.architecture.group_size
+    cells = [TrainingCell(training=training, group=seed // size, only=(seed,)) for seed in suite.validation_seeds]
+    return [MeasurementCell(training=cell, **measurement) for cell in cells]
 
 
 def _rank(cells: list[MeasurementCell], part: Part, suite: Suite, store: Store) -> tuple[float, ...] | None:
