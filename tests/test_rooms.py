@@ -23,6 +23,7 @@ MAY_USE = {
     "playground": {"models", "theory"},
     "testing": {"prompts", "models", "engines"},
     "api": {"prompts", "models", "engines", "probes", "theory", "lab", "study", "catalog"},
+    "score": {"prompts", "models", "engines", "probes", "lab", "testing", "api"},
 }
 EVERYONES = {"config", "_version"}
 

@@ -15,7 +15,7 @@ Names in the code, and the papers' letters (M: Mamba with outliers, T: nonlinear
     batch_size, steps   B, T                                  target              z, the query's true label
 
 The rooms: `prompts`, `text`, `models`, `engines`, `probes`, `theory`, `lab`, `study`, `papers`, `beyond`, `report`,
-`testing` and `api`. What most people need is here.
+`testing`, `api` and `score`. What most people need is here.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ _HOMES = {
 
 _ROOMS = (
     *("prompts", "text", "models", "engines", "probes", "theory", "lab", "study", "papers", "beyond", "report"),
-    *("playground", "testing", "api"),
+    *("playground", "testing", "api", "score"),
 )
 
 __all__ = [

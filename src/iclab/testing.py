@@ -59,7 +59,7 @@ class Checked:
 
     def __str__(self) -> str:
         lines = [f"{self.model}: {len(self.passed)} checks passed, {len(self.skipped)} skipped"]
-        lines += [f"  passed   {name}: {_CHECKS[name].__doc__}" for name in self.passed]
+        lines += [f"  passed   {name}: {what_passes(name)}" for name in self.passed]
         lines += [f"  skipped  {name}: {reason}" for name, reason in self.skipped.items()]
         return "\n".join(lines)
 
@@ -105,9 +105,14 @@ def check_model(
 def checks() -> list[tuple[str, Callable[..., None]]]:
     """Return the checks with their names. Each takes what `check_model` takes, and raises if the model fails it.
 
-    It raises ``unittest.SkipTest``, which pytest counts as skipped, if it does not apply to the model.
+    One that does not apply raises ``unittest.SkipTest``, which pytest counts as skipped.
     """
     return [(name, functools.partial(_run, name, function)) for name, function in _CHECKS.items()]
+
+
+def what_passes(name: str) -> str:
+    """Return what a check requires: its docstring."""
+    return _CHECKS[name].__doc__ or name
 
 
 def _run(
@@ -220,9 +225,6 @@ def _gap(first: Tensor, second: Tensor | None) -> float:
     if not first.numel():
         return 0.0
     return float((first.detach().double() - second.detach().double()).nan_to_num(nan=0.0, posinf=math.inf).abs().max())
-
-
-# The checks. The docstring of each says what passes.
 
 
 def _builds(subject: _Subject) -> None:

@@ -256,10 +256,17 @@ def store(options: argparse.Namespace) -> None:
         print_document(options.action, found)
 
 
+def score(options: argparse.Namespace) -> None:
+    """Score a model and write its card, or compare two cards."""
+    from iclab.cli.scoring import run_score
+
+    run_score(options)
+
+
 COMMANDS = {
     command.__name__: command
     for command in (
-        *(experiments, run, reproduce, report, playground, show, train, predict, encode, bench, store),
+        *(experiments, run, reproduce, report, playground, show, train, score, predict, encode, bench, store),
         *(begin, completion),
     )
 }

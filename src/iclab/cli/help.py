@@ -17,6 +17,7 @@ examples:
   iclab playground                    write a page that trains models while you move sliders
   iclab train mamba --tasks ring:3 --outlier-fraction 0.6 \\
               --test-outlier-fraction 0.7 --test-outlier-labels flip
+  iclab score my_module:Mine --quick  score your own nn.Module on a fixed suite
   iclab predict mamba --tasks ring:1 --outlier-fraction 0.6
                                       show which conditions of the theorems hold there, without training
 
@@ -124,6 +125,17 @@ A TOML file can say the same and more; --set accepts any of its keys:
   [test.flipped]                    # the training prompts, with these changes
   tasks = "all"
   outliers = {fraction = 0.7, scale = 6.0, labels = "flip", patterns = "paper"}"""
+
+SCORE = """\
+examples:
+  iclab score my_module:Mine --quick          a card of your own nn.Module: HTML, JSON and an SVG badge
+  iclab score mamba                           the full edition
+  iclab score my_module:Mine --set hidden=32  with an option of its constructor
+  iclab score --compare a.json b.json         two cards side by side
+
+First integrity (iclab.testing), then tuning by one rule for all models, then what it learns and withstands: 8 seeds,
+intervals, paired differences to a built-in family. What a model cannot do is a row that says why. After Ctrl-C, the
+same command continues. docs/score.md says what is measured, and what it does not tell."""
 
 PREDICT = """\
 examples:

@@ -85,7 +85,8 @@ def parser() -> argparse.ArgumentParser:
         command.add_argument("--json", action="store_true", help="print one JSON document on standard output")
         return command
 
-    for add_command in (_experiments, _run, _reproduce, _report, _playground, _show, _train, _predict, _encode, _bench):
+    adders = [_experiments, _run, _reproduce, _report, _playground, _show, _train, _score, _predict, _encode, _bench]
+    for add_command in adders:
         add_command(add)
     _store(commands)
     _completion(commands)
@@ -164,6 +165,22 @@ def _train(add: Add) -> None:
     _add_verbose(command)
     _add_store(command)
     _add_workers(command)
+
+
+def _score(add: Add) -> None:
+    command = add("score", "score any model on one fixed suite, beside the built-in families", texts.SCORE)
+    text = "{models}, or your own as package.module:Class"
+    command.add_argument("model", metavar="MODEL", nargs="?", help=text)
+    command.add_argument("--quick", action="store_true", help="fewer steps, prompts and step sizes: minutes")
+    text = "show two cards side by side instead, with paired differences"
+    command.add_argument("--compare", metavar="CARD.json", nargs=2, help=text)
+    text = "options of the model, such as hidden=32; repeatable"
+    command.add_argument("--set", metavar="KEY=VALUE", action="append", default=[], help=text)
+    _add_store(command)
+    _add_workers(command)
+    command.add_argument(
+        "--out", metavar="DIR", default="results/score", help="where to write (default: results/score)"
+    )
 
 
 def _predict(add: Add) -> None:

@@ -49,6 +49,7 @@ from iclab.probes.answers import (
     vote_sums,
 )
 from iclab.probes.blocks import BLOCKS, block_rows, blocks_obstacle
+from iclab.probes.enumerated import enumerated_obstacle, enumerated_sums
 from iclab.probes.exact import EXACT, exact_obstacle, exact_rows, types_obstacle
 from iclab.probes.growth import GROWTH, KERNEL, growth_obstacle, growth_rows, kernel_rows, own_patterns
 from iclab.probes.insides import (
@@ -104,13 +105,14 @@ _NEURON = (
 
 LEVELS = ("error", "levels", "worst", "attention", "gates", "vote", "blocks")
 """The probes that measure prompts of several levels."""
-SIGNS = ("error", "levels", "worst", "worst-placement", "vote", "attended", "exact")
+SIGNS = ("error", "levels", "worst", "worst-placement", "worst-of-all", "vote", "attended", "exact")
 """The probes that need labels of ±1."""
 
 PROBES: dict[str, Probe] = {
     "error": Probe(1, "answers", error_rows, _ERROR, error_sums),
     "worst": Probe(1, "insides", error_rows, _ERROR, worst_sums, None, worst_obstacle),
     "worst-placement": Probe(1, "insides", error_rows, _ERROR, worst_placement_sums, None, worst_obstacle),
+    "worst-of-all": Probe(1, "insides", error_rows, _ERROR, enumerated_sums, prompts_obstacle=enumerated_obstacle),
     "attention": Probe(1, "answers", attention_rows, _ATTENTION, attention_sums),
     "tail": Probe(1, "answers", tail_rows, ("prompts", "missed", "missed_99"), tail_sums),
     "gates": Probe(1, "answers", gate_rows, ("layer", "kind", "place", "examples", "gate"), gate_sums),
@@ -147,6 +149,7 @@ PROBES: dict[str, Probe] = {
     ),
 }
 """``worst`` is the error under the worst labels of outliers, ``worst-placement`` under their worst labels and places.
+``worst-of-all`` tries every labelling of a few outliers, for any model.
 ``counted`` is the error by the number of examples with the query's pattern.
 ``shrunk`` is the hinge loss if outputs were smaller. ``tail`` is 1 − attention on the query's pattern: mean and 99th
 percentile over prompts. ``lucky`` counts neurons that T names before training, ``luck`` and ``hidden`` follow them.
