@@ -369,3 +369,9 @@ def test_the_command(cli, quick_store, tmp_path):
 def test_a_place_that_cannot_be_written_is_refused_in_one_line(cli, tmp_path):
     (tmp_path / "file").write_text("")
     assert "cannot be written" in cli("report", "--store", tmp_path / "none", "--out", tmp_path / "file").complaint
+
+
+def test_a_playground_beside_the_report_is_linked(report):
+    _, content = report
+    assert 'href="playground.html"' in render(content, playground=True)
+    assert 'href="playground.html"' not in render(content)
