@@ -125,8 +125,9 @@ class Store:
         import pyarrow as pa  # imported late: what reads no rows need not wait for it
         import pyarrow.parquet as pq
 
-        columns = list(dict.fromkeys(name for row in rows for name in row))
-        table = pa.table({name: [row.get(name) for row in rows] for name in columns})
+        names = dict.fromkeys(name for row in rows for name in row)
+        columns = {name: [row.get(name) for row in rows] for name in names}
+        table = pa.table({name: pa.array(values, _plain_type(values)) for name, values in columns.items()})
         self._write(cell, "rows.parquet", lambda path: pq.write_table(table, path), seconds)
 
     def load_rows(self, cell: MeasurementCell) -> list[Row]:
@@ -284,6 +285,18 @@ class Store:
         except OSError as error:
             raise InputError(f"{path}: is corrupted, and cannot be moved aside ({error.strerror})") from None
         return place
+
+
+def _plain_type(values: list[Any]) -> Any:
+    """Return the type of a column that has one kind of value, else None.
+
+    Arrow would find the same one, but looks for a package of time zones first, in every folder of the path.
+    """
+    import pyarrow as pa
+
+    kinds = {type(value) for value in values} - {type(None)}
+    plain = {bool: pa.bool_(), int: pa.int64(), float: pa.float64(), str: pa.string()}
+    return plain.get(kinds.pop()) if len(kinds) == 1 else None
 
 
 class BadEntryError(InputError):
