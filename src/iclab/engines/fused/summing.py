@@ -38,11 +38,14 @@ def sum_pieces(
 
     totals = np.zeros((len(seeds), len(names), *measuring.shape))
     starts = range(0, count, measuring.piece)
-    with ThreadPoolExecutor(threads) as pool:
+    pool = ThreadPoolExecutor(threads)
+    try:
         for row in range(len(seeds)):
             add = measuring.seed(row)
             jobs = [pool.submit(run, add, first) for first in starts]
             for first, job in zip(starts, jobs, strict=True):
                 totals[row] += job.result()
                 advance(min(measuring.piece, count - first))
+    finally:
+        pool.shutdown(cancel_futures=True)  # after Ctrl-C or a time limit, only pieces that have begun are waited for
     return {name: totals[:, j] for j, name in enumerate(names)}
