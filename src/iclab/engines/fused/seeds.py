@@ -20,7 +20,6 @@ from iclab.engines.trained import Advance, Notify, Trained, bases
 from iclab.engines.training import Training
 from iclab.prompts import Basis, Prompts
 
-
 LONGEST = 0.5
 """Seconds between two moments in which Ctrl-C and a time limit can act, if single steps are shorter."""
 
