@@ -9,6 +9,8 @@ from typing import Any
 import pytest
 from lab_helpers import RECIPE, TRAIN_PROMPTS, measurement, training
 
+import iclab
+from iclab.config import InputError
 from iclab.lab import Store, memory, needs, run
 from iclab.lab.events import Notice
 from iclab.lab.executors import jobs
@@ -52,6 +54,14 @@ def test_so_many_seeds_that_their_plan_does_not_fit(cli: Callable[..., Any], tmp
     assert said.startswith("seeds = 1000000000: the plan of ")
     assert said.endswith("of memory; 16 GB are available")
     assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize("seeds", [10**9, 10**30])
+def test_so_many_seeds_of_one_training_are_refused_before_they_are_listed(seeds: int, cli: Callable[..., Any]):
+    said = cli(*TRAIN, "--model", "softmax", "--seeds", seeds).complaint
+    assert said.startswith(f"seeds = {seeds}: the plan of ")
+    with pytest.raises(InputError, match=r"^seeds = 4000000000: the plan of "):
+        iclab.train("softmax", seeds=4_000_000_000)
 
 
 def test_a_disk_that_is_too_small(monkeypatch: pytest.MonkeyPatch, cli: Callable[..., Any]):

@@ -16,7 +16,6 @@ from iclab.lab import RayExecutor, Store, run
 from iclab.lab.events import Alive
 from iclab.lab.executors import ray as driver
 from iclab.lab.executors import ray_cluster, ray_worker
-from iclab.lab.schedule import Schedule
 from iclab.lab.store import Store as AnyStore
 
 pytest.importorskip("ray", reason="Ray is not installed: pip install 'iclab[ray]'")
@@ -79,33 +78,25 @@ def test_measurements_get_weights_by_reference_or_from_the_store(
 def test_a_bounded_number_of_jobs_and_weights_is_out_at_a_time(
     cluster: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ):
-    out = most = kept = 0
-    take, done, keep = Schedule.take, Schedule.done, driver._Run._keep_weights
+    most = kept = 0
+    send, keep = driver._Run._send, driver._Run._keep_weights
 
-    def counted_take(self: Schedule, lane: Any) -> Any:
-        nonlocal out, most
-        job = take(self, lane)
-        out += job is not None
-        most = max(most, out)
-        return job
-
-    def counted_done(self: Schedule, job: Any) -> None:
-        nonlocal out
-        out -= 1
-        done(self, job)
+    def counted_send(self: Any) -> None:
+        nonlocal most
+        send(self)
+        most = max(most, len(self._sent))
 
     def counted_keep(self: Any, *rest: Any) -> None:
         nonlocal kept
         keep(self, *rest)
         kept = max(kept, len(self._weights))
 
-    monkeypatch.setattr(Schedule, "take", counted_take)
-    monkeypatch.setattr(Schedule, "done", counted_done)
+    monkeypatch.setattr(driver._Run, "_send", counted_send)
     monkeypatch.setattr(driver._Run, "_keep_weights", counted_keep)
     monkeypatch.setattr(driver, "KEPT_WEIGHTS", 1)
     cells = [measurement({"training.group": group}) for group in range(20)]
     assert ray_run(cells, Store(tmp_path), cluster.address)[1] is None
-    assert (most, out, kept) == (driver.AHEAD * 3, 0, 1)
+    assert (most, kept) == (driver.AHEAD * 3, 1)
 
 
 def test_progress_tells_nodes_and_workers(

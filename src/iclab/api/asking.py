@@ -14,7 +14,8 @@ from iclab.engines import EngineName, Recipe, Training
 from iclab.lab import Store
 from iclab.lab.events import Listener
 from iclab.lab.executors import Executor
-from iclab.models import Model
+from iclab.lab.needs import check_count
+from iclab.models import Architecture, Model
 from iclab.prompts import Prompts
 
 
@@ -68,6 +69,7 @@ def seeds_of(seeds: int | Iterable[int]) -> tuple[int, ...]:
     """Return the seeds that were asked for, as a number or one by one."""
     allowed = "must be a whole number of at least 1, or a list of different seeds from 0 to 2³² − 1"
     if isinstance(seeds, Integral) and not isinstance(seeds, bool) and seeds < 2**32:
+        check_count(int(seeds) / Architecture.group_size, int(seeds))
         asked: tuple[Any, ...] = tuple(range(int(seeds)))
     elif isinstance(seeds, Iterable) and not isinstance(seeds, (str, bytes)):
         asked = tuple(seeds)

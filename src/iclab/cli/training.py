@@ -18,6 +18,7 @@ from iclab.config import Config, InputError
 from iclab.engines import EngineName, Recipe, Trained, Training, warn_beyond_theory
 from iclab.lab import MeasurementCell, Store, TrainingCell, run
 from iclab.lab.executors import Executor
+from iclab.lab.needs import check_count
 from iclab.models import Model
 from iclab.probes import Proportion, Pruning, Row
 from iclab.prompts import INSTEAD, Prompts
@@ -120,8 +121,10 @@ def train_and_measure(request: Request, store: Store, executor: Executor, save: 
     started = time.perf_counter()
     training = request.training()
     warn_beyond_theory(training)
-    trainings = TrainingCell.groups(training, request.seeds)
     tests = request.test or {"as trained": request.prompts}
+    groups = request.seeds / training.model.architecture.group_size
+    check_count(groups * (1 + len(tests) * len(request.probes)), request.seeds)
+    trainings = TrainingCell.groups(training, request.seeds)
     cells = {
         (name, probe): [
             MeasurementCell(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+import time
 from abc import ABC, abstractmethod
 from collections.abc import Hashable, Iterator, Sequence
 from contextlib import contextmanager
@@ -18,6 +19,9 @@ from iclab.engines.stopping import Countdown
 from iclab.engines.trained import Advance, Notify, Trained, bases
 from iclab.engines.training import Training
 from iclab.prompts import Basis, Prompts
+
+LONGEST = 0.5
+"""Seconds between two moments in which Ctrl-C and a time limit can act, if single steps are shorter."""
 
 
 class SeedState(ABC):
@@ -97,7 +101,7 @@ def train_apart(
     with _announced(notify, (kind, training.model.label, training.dtype)):
         states[0].run(training.prompts, 0, 0, rates, losses[0])  # no step: compiles, or reads the cache
     with mapping(threads) as each:
-        for first, last in _stretches(recipe, len(seeds), threads, kind.chunk):
+        for first, last in _stretches(recipe, max(1, kind.chunk * threads // (recipe.batch_size * len(seeds)))):
             prompts = training.prompts_at(first)
             alive = [i for i in range(len(seeds)) if diverged_at[i] < 0 and not states[i].stopped]
             ends = each(lambda i: states[i].run(prompts, first, last, rates, losses[i]), alive)  # noqa: B023 (read below)
@@ -112,15 +116,22 @@ def train_apart(
     return Trained(training, tuple(seeds), snapshots, diverged_at, losses.T.astype(np.float64))
 
 
-def _stretches(recipe: Recipe, seeds: int, threads: int, chunk: int) -> Iterator[tuple[int, int]]:
-    """Cut the training at snapshots and switches, and often enough to show progress."""
-    stride = max(1, chunk * threads // (recipe.batch_size * seeds))
+def _stretches(recipe: Recipe, most: int) -> Iterator[tuple[int, int]]:
+    """Cut the training at snapshots and switches, and often enough to show progress and to be stopped.
+
+    A stretch has ``most`` steps at most, and fewer if steps take long. No result depends on where the cuts are.
+    """
     ends = sorted({*recipe.kept, *(switch.step for switch in recipe.switches)} - {0})
-    first = 0
+    first, stride = 0, 1
     for end in ends:
         while first < end:
-            last = min(first + stride, end)
+            last, started = min(first + stride, end), time.monotonic()
             yield first, last
+            took = time.monotonic() - started  # by whoever takes the steps
+            if took > LONGEST:
+                stride = max(1, stride // 2)
+            elif took < LONGEST / 4 and last - first == stride:
+                stride = min(8 * stride, most) if took < LONGEST / 32 else min(2 * stride, most)
             first = last
 
 

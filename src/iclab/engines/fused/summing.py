@@ -36,8 +36,11 @@ def mapping(threads: int) -> Iterator[Callable[[Callable[[T], R], Iterable[T]], 
     if threads == 1:
         yield map
         return
-    with ThreadPoolExecutor(threads) as pool:
+    pool = ThreadPoolExecutor(threads)
+    try:
         yield pool.map
+    finally:
+        pool.shutdown(cancel_futures=True)  # after Ctrl-C or a time limit, only what has begun is waited for
 
 
 def sum_pieces(
