@@ -6,17 +6,19 @@ import json
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
+from unittest.mock import ANY
 
+import lab_helpers
 import pytest
 from lab_helpers import error_cells, measurement, run_here, training
 from ray_helpers import FIGURE, TABLE, assert_same, edition, finished, ray_run, refused, words
 
 import iclab
-from iclab.lab import RayExecutor, Store, run
+from conftest import NODE
+from iclab.lab import RayExecutor, Store, memory, needs, run
 from iclab.lab.events import Alive
 from iclab.lab.executors import ray as driver
 from iclab.lab.executors import ray_cluster, ray_worker
-from iclab.lab.schedule import Schedule
 from iclab.lab.store import Store as AnyStore
 
 pytest.importorskip("ray", reason="Ray is not installed: pip install 'iclab[ray]'")
@@ -79,33 +81,25 @@ def test_measurements_get_weights_by_reference_or_from_the_store(
 def test_a_bounded_number_of_jobs_and_weights_is_out_at_a_time(
     cluster: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ):
-    out = most = kept = 0
-    take, done, keep = Schedule.take, Schedule.done, driver._Run._keep_weights
+    most = kept = 0
+    send, keep = driver._Run._send, driver._Run._keep_weights
 
-    def counted_take(self: Schedule, lane: Any) -> Any:
-        nonlocal out, most
-        job = take(self, lane)
-        out += job is not None
-        most = max(most, out)
-        return job
-
-    def counted_done(self: Schedule, job: Any) -> None:
-        nonlocal out
-        out -= 1
-        done(self, job)
+    def counted_send(self: Any) -> None:
+        nonlocal most
+        send(self)
+        most = max(most, len(self._sent))
 
     def counted_keep(self: Any, *rest: Any) -> None:
         nonlocal kept
         keep(self, *rest)
         kept = max(kept, len(self._weights))
 
-    monkeypatch.setattr(Schedule, "take", counted_take)
-    monkeypatch.setattr(Schedule, "done", counted_done)
+    monkeypatch.setattr(driver._Run, "_send", counted_send)
     monkeypatch.setattr(driver._Run, "_keep_weights", counted_keep)
     monkeypatch.setattr(driver, "KEPT_WEIGHTS", 1)
     cells = [measurement({"training.group": group}) for group in range(20)]
     assert ray_run(cells, Store(tmp_path), cluster.address)[1] is None
-    assert (most, out, kept) == (driver.AHEAD * 3, 0, 1)
+    assert (most, kept) == (driver.AHEAD * 3, 1)
 
 
 def test_progress_tells_nodes_and_workers(
@@ -117,6 +111,27 @@ def test_progress_tells_nodes_and_workers(
     told = capsys.readouterr().err.splitlines()
     assert told[-1].startswith("sweep: 3 of 3 cells on 3 nodes with 2 workers in ")
     assert any(line.startswith("sweep: ") and " left" in line for line in told)
+
+
+def test_memory_is_that_of_the_nodes(cluster: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    """The first run has a node with memory enough among others; without it, the same is refused."""
+    there = 10**14
+    large, cells = there // 2, error_cells(training(), 0.0)
+    monkeypatch.setattr(needs, "largest_need", lambda cells: large)
+    monkeypatch.setattr(driver, "largest_need", lambda cells: large)
+    monkeypatch.setattr(needs, "need_of", lambda cell: needs.Need(large, 0, 0, 0, {"patterns": "dimension = 10"}))
+    monkeypatch.setattr(memory, "available", lambda: 1)  # of the driver's machine, which computes nothing
+    node = cluster.add_node(**NODE, memory=there)
+    try:
+        cluster.wait_for_nodes()
+        assert ray_run(cells, Store(tmp_path / "store"), cluster.address) == (ANY, None)
+    finally:
+        cluster.remove_node(node)
+    lab_helpers.wait_until(lambda: ray_cluster.Cluster(cluster.address, None).alive().nodes == 3, 60.0)
+    _, error = ray_run(cells, Store(tmp_path / "other"), cluster.address)
+    assert "needs at least 50 TB of memory (patterns 50 TB, by dimension = 10); " in str(error)
+    assert str(error).endswith("GB are on the largest node of the cluster")
+    assert not (tmp_path / "other").exists()
 
 
 # What is refused, in one line and before anything is written.
