@@ -21,12 +21,12 @@ from iclab.study.edition import Edition
 
 FIGURE = {
     "seeds": 16,
-    "steps": 20,
+    "steps": 10,
     "test_prompts": 50,
     "label_rules": ["flip", "worst"],
-    "outlier_fractions": [0.0, 0.4, 0.8],
+    "outlier_fractions": [0.0, 0.8],
 }
-TABLE = {"seeds": 9, "steps": 4, "test_prompts": 40, "columns": ["as chosen"], "models": ["deep-mamba", "deep-linear"]}
+TABLE = {"seeds": 9, "steps": 2, "test_prompts": 20, "columns": ["as chosen"], "models": ["deep-mamba", "deep-linear"]}
 
 
 def edition(name: str, **settings: Any) -> Edition:

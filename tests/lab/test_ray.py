@@ -6,13 +6,16 @@ import json
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
+from unittest.mock import ANY
 
+import lab_helpers
 import pytest
 from lab_helpers import error_cells, measurement, run_here, training
 from ray_helpers import FIGURE, TABLE, assert_same, edition, finished, ray_run, refused, words
 
 import iclab
-from iclab.lab import RayExecutor, Store, run
+from conftest import NODE
+from iclab.lab import RayExecutor, Store, memory, needs, run
 from iclab.lab.events import Alive
 from iclab.lab.executors import ray as driver
 from iclab.lab.executors import ray_cluster, ray_worker
@@ -108,6 +111,27 @@ def test_progress_tells_nodes_and_workers(
     told = capsys.readouterr().err.splitlines()
     assert told[-1].startswith("sweep: 3 of 3 cells on 3 nodes with 2 workers in ")
     assert any(line.startswith("sweep: ") and " left" in line for line in told)
+
+
+def test_memory_is_that_of_the_nodes(cluster: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    """The first run has a node with memory enough among others; without it, the same is refused."""
+    there = 10**14
+    large, cells = there // 2, error_cells(training(), 0.0)
+    monkeypatch.setattr(needs, "largest_need", lambda cells: large)
+    monkeypatch.setattr(driver, "largest_need", lambda cells: large)
+    monkeypatch.setattr(needs, "need_of", lambda cell: needs.Need(large, 0, 0, 0, {"patterns": "dimension = 10"}))
+    monkeypatch.setattr(memory, "available", lambda: 1)  # of the driver's machine, which computes nothing
+    node = cluster.add_node(**NODE, memory=there)
+    try:
+        cluster.wait_for_nodes()
+        assert ray_run(cells, Store(tmp_path / "store"), cluster.address) == (ANY, None)
+    finally:
+        cluster.remove_node(node)
+    lab_helpers.wait_until(lambda: ray_cluster.Cluster(cluster.address, None).alive().nodes == 3, 60.0)
+    _, error = ray_run(cells, Store(tmp_path / "other"), cluster.address)
+    assert "needs at least 50 TB of memory (patterns 50 TB, by dimension = 10); " in str(error)
+    assert str(error).endswith("GB are on the largest node of the cluster")
+    assert not (tmp_path / "other").exists()
 
 
 # What is refused, in one line and before anything is written.

@@ -139,10 +139,10 @@ def test_a_cells_own_error_is_not_tried_again(mine: Callable[[str], list[Any]], 
 def test_a_cell_that_takes_too_long_is_given_up(mine: Callable[[str], list[Any]], cluster: Any, tmp_path: Path):
     cells, store = mine("hangs"), Store(tmp_path / "store")
     started = time.monotonic()
-    _, error = ray_run(cells, store, cluster.address, cell_timeout=20.0)
+    _, error = ray_run(cells, store, cluster.address, cell_timeout=12.0)
     assert time.monotonic() - started < 300
     assert isinstance(error, CellsFailedError)
-    assert error.failures[0].reason == "it took longer than 20 s (cell_timeout)"
+    assert error.failures[0].reason == "it took longer than 12 s (cell_timeout)"
     assert [store.has(cell) for cell in cells] == [True, False, True]
     assert len(lines_of(tmp_path / "notes")) == 1
 
