@@ -115,3 +115,27 @@ def test_a_shipped_card_is_what_the_code_gives():
     kept = shipped()["linear", "quick"]
     assert tuned == next(one for one in kept.tuned if one.part == part.name)
     assert found.per_seed == pytest.approx(kept["regression"].per_seed, rel=1e-3)
+
+
+@pytest.mark.slow
+def test_the_command_line_writes_a_card_and_compares_it(cli, tmp_path, monkeypatch):
+    monkeypatch.setattr("iclab.score.scoring.suite", lambda edition: SMALL)
+    places = ("--store", tmp_path / "store", "--out", tmp_path / "cards")
+    said = cli("score", "linear", "--quick", *places, "--workers", 1)
+    assert said.code == 0, said.err
+    written = {path.suffix for path in (tmp_path / "cards").iterdir()}
+    assert {".html", ".json", ".svg"} <= written
+    (found,) = (tmp_path / "cards").glob("*.json")
+    compared = cli("score", "--compare", found, found)
+    assert (compared.code, compared.err) == (0, "")
+
+
+def test_the_command_line_refuses_in_one_line(cli, tmp_path):
+    (tmp_path / "bad.json").write_text("{}")
+    for words in (
+        ["score"],
+        ["score", "linear", "--compare", "a", "b"],
+        ["score", "--compare", *[tmp_path / "bad.json"] * 2],
+    ):
+        said = cli(*words)
+        assert (said.code, said.err.count("\n")) == (2, 1)

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 from iclab.cli.executing import executor
 from iclab.cli.guiding import begin, completion
 from iclab.cli.printing import documents, print_engines, print_json, print_outcomes, print_report
-from iclab.cli.values import read_pairs
+from iclab.cli.values import check_writable, read_pairs
 
 if TYPE_CHECKING:
     from iclab.lab.upkeep import ReadingStore
@@ -182,7 +182,7 @@ def train(options: argparse.Namespace) -> None:
 
     request = read_request(options)
     if options.save:
-        _check_writable(Path(options.save).absolute().parent, "save", options.save)
+        check_writable(Path(options.save).absolute().parent, "save", options.save)
     if options.verbose:
         print_engines([request.training()])
     save = Path(options.save) if options.save else None
@@ -325,7 +325,7 @@ def _editions(found: Iterable[Experiment[Any]], options: argparse.Namespace) -> 
     """Return the experiments with the settings that the options ask for, after a look at where results go."""
     from iclab.config import InputError
 
-    _check_writable(Path(options.out), "out", options.out)
+    check_writable(Path(options.out), "out", options.out)
     found = list(found)
     for name, value in _text_options(options).items():
         if not any(name in experiment.settings.model_fields for experiment in found):
@@ -367,7 +367,7 @@ def _write_report(options: argparse.Namespace, outcomes: Iterable[Outcome] = ())
     from iclab.report import write
 
     out = Path(options.out)
-    _check_writable(out, "out", options.out)
+    check_writable(out, "out", options.out)
     write_playground(out)  # before the report, which links to it
     given = {outcome.experiment.id: outcome for outcome in outcomes}
     folder = getattr(options, "experiments", None)
@@ -389,13 +389,3 @@ def _write_report(options: argparse.Namespace, outcomes: Iterable[Outcome] = ())
 def _name_bad_entries(store: ReadingStore) -> None:
     for line in store.bad.values():
         print(f"iclab: {line}; left out here", file=sys.stderr)
-
-
-def _check_writable(folder: Path, field: str, value: str) -> None:
-    """Refuse a place that results cannot be written to, before they are computed."""
-    from iclab.config import InputError
-
-    while not folder.exists() and folder != folder.parent:
-        folder = folder.parent
-    if not folder.is_dir() or not os.access(folder, os.W_OK):
-        raise InputError(f"{field} = {value}: cannot be written; {folder} is not a writable directory")

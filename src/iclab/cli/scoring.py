@@ -11,7 +11,7 @@ from rich.text import Text
 from iclab.cli.executing import executor
 from iclab.cli.printing import print_json
 from iclab.cli.tables import new_console, new_table
-from iclab.cli.values import read_pairs
+from iclab.cli.values import check_writable, read_pairs
 from iclab.config import InputError
 from iclab.lab import Store
 from iclab.score.card import Card
@@ -26,9 +26,11 @@ def run_score(options: argparse.Namespace) -> None:
         first, second = read_cards(options)
         print_json(comparison(first, second)) if options.json else print_comparison(first, second)
         return
-    name, place = read_model(options), Path(options.out)
-    how: dict[str, Any] = {"store": Store(options.store), "executor": executor(options), "progress": True}
-    card = score(name, quick=options.quick, options=read_pairs(options.set), **how)
+    name, place, changes = read_model(options), Path(options.out), read_pairs(options.set)
+    check_writable(place, "out", options.out)
+    with executor(options) as where:
+        store = Store(options.store)
+        card = score(name, quick=options.quick, options=changes, store=store, executor=where, progress=True)
     files = write(card, place)
     print_json(card.model_dump(mode="json")) if options.json else print_card(card, files)
 

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+import os
 import tomllib
+from pathlib import Path
 from typing import Any
 
 
@@ -28,3 +30,13 @@ def read_pairs(arguments: list[str]) -> dict[str, Any]:
             raise InputError(f"--set {argument}: must be KEY=VALUE")
         pairs[key.strip()] = read_value(text.strip())
     return pairs
+
+
+def check_writable(folder: Path, field: str, value: str) -> None:
+    """Refuse a place that results cannot be written to, before they are computed."""
+    from iclab.config import InputError
+
+    while not folder.exists() and folder != folder.parent:
+        folder = folder.parent
+    if not folder.is_dir() or not os.access(folder, os.W_OK):
+        raise InputError(f"{field} = {value}: cannot be written; {folder} is not a writable directory")
