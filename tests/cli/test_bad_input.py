@@ -71,7 +71,7 @@ REFUSED: dict[str, tuple[tuple[object, ...], tuple[str, ...]]] = {
     "more outliers than examples": ((*LINEAR, "--outlier-count", 21), ("count = 21", "at most context_length = 20")),
     "K below 0": ((*LINEAR, "--irrelevant-scale", -0.5), ("irrelevant_scale = -0.5", "equal to 0")),
     "context length": ((*LINEAR, "--context-length", 0), ("context_length = 0", "equal to 1")),
-    "no model": (TRAIN, ("model", "say which one with --model")),
+    "no model": (TRAIN, ("model", "say which one, such as `iclab train mamba`")),
     "unknown model": ((*TRAIN, "--model", "gru"), ("model", "'gru'", "mamba, linear, softmax", "module:Class")),
     "unknown label rule": ((*LINEAR, "--outlier-labels", "invert"), ("labels = 'invert'", "random, flip, target")),
     "unknown placement": ((*LINEAR, "--placement", "middle"), ("placement = 'middle'", "random, farthest, closest")),

@@ -337,7 +337,7 @@ def test_numbers_that_are_not_finite_are_refused(path: str, value: float):
 @pytest.mark.parametrize(
     "changes, words",
     [
-        ({"probe": "nope"}, "probe = 'nope': must be one of error, worst, worst-placement, attention"),
+        ({"probe": "nope"}, "probe = 'nope': must be one of error, worst, worst-placement, worst-of-all, attention"),
         ({"at": 3}, "at = 3: weights are kept after steps 0, 2, 4"),
         ({"prompts.patterns.dimension": 11}, "prompts.patterns.dimension = 11: must be that of the training"),
         ({"probe": "growth", "prompts.patterns.draw": 1}, "prompts.patterns: must be those of the training"),

@@ -1,4 +1,4 @@
-"""One browser for all tests of the playground, and the page on disk."""
+"""A browser for the tests of the playground, and the page on disk."""
 
 import os
 import shutil
@@ -15,8 +15,9 @@ QUIET = ("quic", "background-networking", "component-update", "sync", "gpu")
 FLAGS = ["--no-sandbox", "--no-first-run", *(f"--disable-{what}" for what in QUIET)]
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module")
 def browser():
+    """Open a browser for one file of tests: others open their own, and a process can have one at a time."""
     if CHROMIUM is None:
         pytest.skip("no browser: install chromium, or name one in ICLAB_CHROMIUM")
     with sync_playwright() as playwright:
