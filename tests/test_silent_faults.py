@@ -74,7 +74,7 @@ def test_a_seed_has_diverged_from_that_step_on():
         assert sorted(row["seed"] for row in rows if row["diverged"]) == lost, at
 
 
-@pytest.mark.parametrize("probe", ["vote", "error", "attention"])
+@pytest.mark.parametrize("probe", ["vote", "error", "attention", "logits"])  # of prompts, answers and insides
 def test_another_draw_is_other_prompts(probe: str):
     trained = train(training("mamba"), (0, 1))
     noisy = PROMPTS.replace(label_noise=0.4)

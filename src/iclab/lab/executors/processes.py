@@ -6,6 +6,7 @@ process turns into a request to stop, and they exit when the main process dies.
 
 from __future__ import annotations
 
+import atexit
 import multiprocessing
 import multiprocessing.context
 import os
@@ -160,6 +161,7 @@ def _start_worker(events: Connection, stop: Connection) -> None:
     _events = events
     warnings.simplefilter("ignore", OutsideTheoremWarning)  # the main process has shown it
     signal.signal(signal.SIGINT, signal.SIG_IGN)
+    atexit.register(os._exit, 0)  # to take torch apart again would take half a second, which the main process waits for
     parent = multiprocessing.parent_process()
     assert parent is not None
 

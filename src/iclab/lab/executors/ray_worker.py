@@ -89,7 +89,7 @@ def work(order: Order, *weights: Parcel) -> Iterator[Parcel]:
     if wrong := difference(order.versions, versions()):
         yield [Failed(f"a node {wrong}")]
         return
-    items: queue.Queue[Event | Entry | Failed | None] = queue.Queue()
+    items: queue.Queue[Parcel | None] = queue.Queue()
     started = time.monotonic()
     threading.Thread(target=_run, args=(order, weights, items), daemon=True).start()
     ended = False
@@ -98,15 +98,15 @@ def work(order: Order, *weights: Parcel) -> Iterator[Parcel]:
         until = time.monotonic() + SEND_EVERY
         while (left := until - time.monotonic()) > 0:
             try:
-                item = items.get(timeout=left)
+                more = items.get(timeout=left)
             except queue.Empty:
                 break
-            if item is None:
+            if more is None:
                 ended = True
                 break
-            if isinstance(item, Finished):
+            if isinstance(more[-1], Finished):
                 started = time.monotonic()
-            parcel.append(item)
+            parcel += more
         if not ended and order.limit is not None and time.monotonic() - started > order.limit:
             yield [*parcel, OverTime()]
             time.sleep(PATIENCE)
@@ -115,7 +115,7 @@ def work(order: Order, *weights: Parcel) -> Iterator[Parcel]:
             yield parcel
 
 
-def _run(order: Order, weights: tuple[Parcel, ...], items: queue.Queue[Event | Entry | Failed | None]) -> None:
+def _run(order: Order, weights: tuple[Parcel, ...], items: queue.Queue[Parcel | None]) -> None:
     """Run a job in a thread of its own, so that another one can send parcels and watch the time."""
     from threadpoolctl import threadpool_limits
 
@@ -129,17 +129,16 @@ def _run(order: Order, weights: tuple[Parcel, ...], items: queue.Queue[Event | E
             store.put(item for parcel in weights for item in parcel if isinstance(item, Entry))
 
             def listen(event: Event) -> None:
-                if isinstance(event, Finished):
-                    items.put(store.pack(next(waiting)))
-                items.put(event)
+                entries = [store.pack(next(waiting))] if isinstance(event, Finished) else []
+                items.put([*entries, event])
 
             with threadpool_limits(1), one_thread():
                 run_job(cells, store, listen, every=0.0)  # no disk to wait for, and each end starts the next time limit
     except ValidationError as error:
-        items.put(Failed(explain(error)))
+        items.put([Failed(explain(error))])
     except InputError as error:
-        items.put(Failed(str(error)))
+        items.put([Failed(str(error))])
     except BaseException:  # of any kind: the driver is to hear of it
-        items.put(Failed(traceback.format_exc(), bug=True))
+        items.put([Failed(traceback.format_exc(), bug=True)])
     finally:
         items.put(None)
