@@ -232,11 +232,11 @@ def test_a_short_run_has_short_jobs():
     assert max(job.cost for job in jobs_of(work, 2) if not job.trains) < 0.05
 
 
-def small(many: int, measurements: int = 2, place: Place = Place.THREAD) -> Work:
-    """Trainings of five milliseconds, each with measurements that take as long."""
+def small(many: int, seconds: float = 0.005, place: Place = Place.THREAD) -> Work:
+    """Small trainings, each with two measurements that take as long."""
     work = Work()
     for _ in range(many):
-        work.add(0.005, [0.005] * measurements, place)
+        work.add(seconds, [seconds] * 2, place)
     return work
 
 
@@ -266,9 +266,8 @@ def test_small_measurements_of_trainings_that_are_there_share_a_job_too():
 
 
 def test_small_cells_are_worth_processes_if_there_are_many():
-    assert small(100).schedule(2).processes == 0
-    assert small(1000).schedule(2).processes == 1
-    assert small(1000).schedule(4).processes == 2
+    assert small(102).schedule(2).processes == 0
+    assert [small(300, seconds=0.016).schedule(lanes).processes for lanes in (1, 2, 4)] == [0, 1, 2]
 
 
 def test_what_is_left_of_a_job_of_small_cells_waits_for_its_trainings():

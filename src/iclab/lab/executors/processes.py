@@ -103,8 +103,10 @@ class WorkerProcess:
             self.stop()
 
     def stop(self) -> None:
-        """Ask it to end the job it runs."""
+        """Ask it to end the job it runs. If it is still starting, which takes long, nobody waits for that."""
         self._stop.close()
+        if not self._started.done():
+            self._context.process.kill()
 
     def close(self) -> None:
         """Wait for it to end, and for its last events."""
