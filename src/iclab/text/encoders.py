@@ -82,12 +82,15 @@ def pooled(folder: Path, pooling: str, unit: bool, field: str) -> Encode:
     from transformers.utils import logging
 
     logging.disable_progress_bar()
-    logging.set_verbosity_error()  # it lists the weights of heads that are not needed here
+    told = logging.get_verbosity()
+    logging.set_verbosity_error()  # weights come with heads, which are not needed here, and it would list these
     try:
         tokenizer: Any = AutoTokenizer.from_pretrained(folder, local_files_only=True)
         model = AutoModel.from_pretrained(folder, local_files_only=True, dtype=torch.float32).eval()
     except (OSError, ValueError, KeyError) as error:
         raise InputError(f"encoder = {field}: {folder} cannot be loaded ({str(error).splitlines()[0][:120]})") from None
+    finally:
+        logging.set_verbosity(told)
     longest = min(tokenizer.model_max_length, model.config.max_position_embeddings)
     read = partial(tokenizer, truncation=True, max_length=longest)
 
