@@ -153,6 +153,12 @@ def test_tfidf_is_fitted_to_training_sentences(data):
     assert not vectors[1].any()
 
 
+def test_tfidf_refuses_sentences_without_words():
+    for train, why in ((["a", "b"], "cannot be fitted"), (["fine a", "fine b"], "have 1 word; needs two or more")):
+        with pytest.raises(InputError, match=f"encoder = tfidf: .*{why}"):
+            encoder("tfidf").make(train)
+
+
 def test_a_broken_folder_of_weights_is_refused(tmp_path):
     with pytest.raises(InputError, match="cannot be loaded"):
         pooled(tmp_path, "mean", False, "distilbert")

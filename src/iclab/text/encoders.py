@@ -195,7 +195,12 @@ def _tfidf(train: Sequence[str]) -> Encode:
     from sklearn.feature_extraction.text import TfidfVectorizer
 
     words = TfidfVectorizer(sublinear_tf=True, min_df=2 if len(train) > 1000 else 1)
-    counts = words.fit_transform(train)
+    try:
+        counts = words.fit_transform(train)
+    except ValueError as error:
+        raise InputError(f"encoder = tfidf: cannot be fitted to the training sentences ({error})") from None
+    if min(counts.shape) < 2:
+        raise InputError(f"encoder = tfidf: the training sentences have {counts.shape[1]} word; needs two or more")
     leading = TruncatedSVD(min(SINGULAR, *(side - 1 for side in counts.shape)), random_state=0).fit(counts)
 
     def encode(sentences: Sequence[str]) -> NDArray[np.floating]:
