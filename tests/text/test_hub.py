@@ -99,7 +99,7 @@ def test_the_hub_is_not_waited_for():
     start = time.monotonic()
     with pytest.raises(InputError, match="is not on this machine, and HF_HUB_OFFLINE forbids to fetch it"):
         encoder("distilbert").make([])
-    with pytest.raises(InputError, match="text_data = stanfordnlp/sst2"):
+    with pytest.raises(InputError, match="text_data = hub:stanfordnlp/sst2: is not on this machine"):
         read("hub:stanfordnlp/sst2")
     assert time.monotonic() - start < 30
 

@@ -29,6 +29,7 @@ def snapshot(name: str, kind: str, patterns: tuple[str, ...], field: str) -> Pat
         import huggingface_hub
     except ImportError:
         raise InputError(f"{field} = {name}: needs huggingface_hub; pip install 'iclab[text]'") from None
+    shown = f"{field} = hub:{name}" if kind == "dataset" else f"{field} = {name}"
     which: dict[str, Any] = {"repo_id": name, "repo_type": kind, "allow_patterns": list(patterns)}
     try:
         folder = Path(huggingface_hub.snapshot_download(**which, local_files_only=True))
@@ -37,12 +38,12 @@ def snapshot(name: str, kind: str, patterns: tuple[str, ...], field: str) -> Pat
     except Exception:  # the library has several errors for "not here"
         pass
     if os.environ.get("HF_HUB_OFFLINE", "").upper() in ("1", "ON", "YES", "TRUE"):
-        raise InputError(f"{field} = {name}: is not on this machine, and HF_HUB_OFFLINE forbids to fetch it")
+        raise InputError(f"{shown}: is not on this machine, and HF_HUB_OFFLINE forbids to fetch it")
     try:
         _reach(name, kind)
         return Path(huggingface_hub.snapshot_download(**which, etag_timeout=SECONDS))
     except Exception as error:  # no network, no such name, no right to have it
-        raise InputError(f"{field} = {name}: cannot be fetched ({reason_of(error)[:160]})") from None
+        raise InputError(f"{shown}: cannot be fetched ({reason_of(error)[:160]})") from None
 
 
 def is_whole(folder: Path, kind: str) -> bool:

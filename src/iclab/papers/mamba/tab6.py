@@ -58,6 +58,10 @@ class ComponentSettings(TextSettings):
     seeds: Annotated[int, Field(ge=1), Chosen("orders of shuffled labels; all else has no seed", grid=True)] = 8
     test_prompts: Annotated[int, Field(ge=1), Chosen("not used: all sentences are tested", grid=True)] = 1
 
+    def extent(self, seeds: int) -> str:
+        """Return in words how much was run: only shuffled labels have seeds."""
+        return f"every sentence, {seeds} orders of shuffled labels"
+
     def prompts(self, split: Any) -> Prompts:
         """Return prompts over a split; the probe looks at the table they are drawn from."""
         return Prompts(patterns=Patterns(table=self.sentences().table(split)), context_length=1)
@@ -79,7 +83,7 @@ class Components(TextExperiment[ComponentSettings]):
         "paper's reading needs: the cosine of the difference of the class means with the span of the components, "
         "beside the root of their share of the variance. Sentences: {text_data}; encoder: {encoder}."
     )
-    caption = "accuracy in %, with Wilson's 95 % interval over the sentences"
+    caption = "accuracy in %, with Wilson's 95 % interval"
     settings = ComponentSettings
 
     def tables(self, settings: ComponentSettings) -> list[Sentences]:
