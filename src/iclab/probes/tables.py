@@ -117,8 +117,8 @@ def trigger_rows(trained: Trained, weights: Any, prompts: Prompts) -> list[Row]:
     whole = {
         "component": 0,
         "size": float(length / np.linalg.norm(clean, axis=1).mean()),
-        "direction": float(np.linalg.norm(mean) / length),
-        "towards_class": float(mean @ apart / (np.linalg.norm(mean) * np.linalg.norm(apart))),
+        "direction": _ratio(np.linalg.norm(mean), length),
+        "towards_class": _ratio(mean @ apart, np.linalg.norm(mean) * np.linalg.norm(apart)),
         "detected": float(found.mean()),
     }
     rows: list[Row] = []
@@ -126,9 +126,15 @@ def trigger_rows(trained: Trained, weights: Any, prompts: Prompts) -> list[Row]:
         empty = dict.fromkeys(TRIGGER)
         rows.append({"seed": seed} | empty | whole)
         for k in range(clean.shape[1]):
-            numbers = {"shift": mean[k], "spread": spread[k], "separability": mean[k] / pooled[k], "chance": chance[k]}
+            numbers = {"shift": mean[k], "spread": spread[k], "chance": chance[k]}
+            numbers["separability"] = _ratio(mean[k], pooled[k])
             rows.append({"seed": seed} | empty | {"component": k + 1} | {n: float(v) for n, v in numbers.items()})
     return rows
+
+
+def _ratio(part: Any, whole: Any) -> float:
+    """Return a ratio; 0 if there is nothing, as of a trigger that the encoder does not see."""
+    return float(part / whole) if whole else 0.0
 
 
 def sentence_sums(batch: PromptBatch, answer: Answer) -> Sums:
