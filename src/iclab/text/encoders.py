@@ -140,23 +140,26 @@ def _distilbert(pooling: str) -> Callable[[Sequence[str]], Encode]:
 
 
 def _sentence_transformer(name: str) -> Encoder:
-    def load() -> Encode:
-        from iclab.text.hub import WEIGHTS, snapshot
-
-        place = Path(name) if Path(name).is_dir() else snapshot(name, "model", WEIGHTS, "encoder")
-        from sentence_transformers import SentenceTransformer
-
-        try:
-            model = SentenceTransformer(str(place), device="cpu", local_files_only=True)
-        except Exception as error:  # it raises whatever its parts raise
-            raise InputError(f"encoder = {name}: cannot be loaded ({what_was_raised(error)[:160]})") from None
-        return lambda sentences: model.encode(list(sentences), batch_size=1, show_progress_bar=False)  # no padding
-
     if find_spec("sentence_transformers") is None:
         raise InputError(f"encoder = {name}: needs sentence_transformers; {INSTALL}")
-    encode = load()
+    from iclab.text.hub import WEIGHTS, snapshot
+
+    place = Path(name) if Path(name).is_dir() else snapshot(name, "model", WEIGHTS, "encoder")
+    from sentence_transformers import SentenceTransformer
+
+    try:
+        model = SentenceTransformer(str(place), device="cpu", local_files_only=True)
+    except Exception as error:  # it raises whatever its parts raise
+        raise InputError(f"encoder = {name}: cannot be loaded ({what_was_raised(error)[:160]})") from None
+
+    def encode(sentences: Sequence[str]) -> NDArray[np.floating]:
+        return model.encode(list(sentences), batch_size=1, show_progress_bar=False)  # so nothing is padded
+
+    files = sorted(file for pattern in WEIGHTS for file in place.rglob(pattern))
+    content = hashlib.sha256(b"".join(hashlib.sha256(file.read_bytes()).digest() for file in files)).hexdigest()[:12]
     length = np.asarray(encode(["a"])).shape[-1]
-    return Encoder(name, f"sentence-transformers {name}", length, lambda train: encode, ("sentence_transformers",))
+    identity = f"sentence-transformers {name} {content}"
+    return Encoder(name, identity, length, lambda train: encode, ("sentence_transformers",))
 
 
 # Without PyTorch.
