@@ -31,6 +31,7 @@ DATA = {
     "models": [
         {"name": "Mamba", "colour": "#0072B2", "views": [[VIEW]]},
         {"name": "Mamba, 2 layers", "colour": "#0072B2", "views": [[DEEP]]},
+        {"name": "linear", "colour": "#D55E00", "views": [[VIEW | {"gate": [1, 1]}]]},
     ],
 }
 
@@ -58,7 +59,8 @@ def test_sentences_are_shown_as_text_with_triggers_marked_and_gates_below():
         shares = [[re.search(r"width:([\d.]+)%", style)[1] for style in bars] for bars in widths]
         assert shares == [["100.0", "100.0", "100.0"], ["20.0", "25.0", "100.0"]]  # one layer, then two
         assert "Mamba, 2 layers: gates 0.100, 0.200" in items.nth(1).inner_text()
-        assert page.locator(".strip").count() == 1  # an answer of two layers is no sum of votes
+        assert "linear" not in items.nth(1).inner_text()  # it has no gates
+        assert page.locator(".strip").count() == 2  # an answer of two layers is no sum of votes
         assert "a <u>joy</u>" in page.locator(".query").inner_text()
         assert not page.locator(".when").is_visible()  # there is one training step only
         status = page.locator(".status").inner_text()

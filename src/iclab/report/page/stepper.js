@@ -62,12 +62,13 @@ function sentences(data, prompt, views, read) {
   const items = prompt.tokens.map((token, i) => {
     const gates = data.models.map((model, m) => {
       const layers = gatesOf(views[m]);
+      if (layers.flat().every((gate) => gate === 1)) return ""; // a model without gates
       const bars = layers.map((gates) => {
         const width = (100 * gates[i]) / Math.max(...gates, 1e-12);
         return `<b><i style="width:${width.toFixed(1)}%;background:${safe(model.colour)}"></i></b>`;
       });
       const numbers = layers.map((gates) => rounded(gates[i])).join(", ");
-      return `<span class="gate"><span>${safe(model.name)}: ${layers.length > 1 ? "gates" : "gate"} ${numbers}</span>${bars.join("")}</span>`;
+      return `<span class="gate"><span>${safe(model.name)}: ${layers.length > 1 ? "gates" : "gate"} ${numbers}</span><span class="bars">${bars.join("")}</span></span>`;
     });
     const kind = `${i < read ? "" : "unread"} ${i === read - 1 ? "now" : ""} ${token.outlier ? "out" : ""}`;
     const label = `<b class="${isWrong(token) ? "wrong" : ""}">${signed(token.label)}${isWrong(token) ? "!" : ""}</b>`;
