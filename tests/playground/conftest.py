@@ -1,4 +1,4 @@
-"""A browser for the tests of the playground, and the page on disk."""
+"""A browser for the tests of the playground, the page on disk, and the page opened."""
 
 import os
 import shutil
@@ -29,3 +29,40 @@ def browser():
 @pytest.fixture(scope="session")
 def address(tmp_path_factory):
     return write(tmp_path_factory.mktemp("playground")).as_uri()
+
+
+@pytest.fixture(scope="module")
+def opened(browser, address):
+    """A page that is opened at many addresses, with what it said and asked for."""
+    page = browser.new_page(viewport={"width": 1280, "height": 900})
+    page.complaints, page.asked = [], []  # requests of all tests: those before a test belong to one that passed
+    page.on("console", lambda message: page.complaints.append(message.text))
+    page.on("pageerror", lambda error: page.complaints.append(str(error)))
+    page.on("request", lambda request: page.asked.append(request.url))
+    yield page
+    page.close()
+
+
+GO = """(words) => {
+  history.replaceState(null, "", words ? `#${words}` : location.pathname);
+  open();
+}"""
+
+
+@pytest.fixture
+def go(opened, address):
+    """Open the page at an address; it is loaded once, and told of others as by hand."""
+    opened.complaints.clear()
+
+    def go(words, done=True):
+        if not opened.url.startswith(address):
+            opened.goto(f"{address}#{words}")
+        else:
+            opened.evaluate(GO, words)
+        if done:
+            opened.wait_for_function("document.body.dataset.done")
+        return opened
+
+    yield go
+    assert opened.complaints == []
+    assert [url for url in opened.asked if not url.startswith((address, "blob:null/"))] == []

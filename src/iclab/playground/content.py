@@ -65,7 +65,7 @@ CHOICES = (
 the gate is trained, or w = 0 for ever: every gate as for a logit of 0, ½ in Mamba."""
 
 ACTIVE = 0.5
-"""M-kernel judges the law of the kernel while the loss is above this; the page shows the kernel just before it falls."""
+"""M-kernel judges the law of the kernel while the loss is above this; the page shows the kernel just before."""
 MOST_PROMPTS = 10_000
 """Prompts that the editor can show, by number."""
 
@@ -143,47 +143,55 @@ PRESETS: tuple[tuple[str, str, dict[str, Any]], ...] = (
 """Key, title, and what differs from the usual settings."""
 
 
-TOUR: tuple[tuple[str, str, dict[str, Any]], ...] = (
+TOUR: tuple[tuple[str, str, str, dict[str, Any]], ...] = (
     (
         "Learning in context",
         "A prompt shows examples of a task, two patterns with opposite labels, and asks for the label of a last "
         "one. Without outliers, both models learn to answer for all tasks: see the error at α = 0.",
-        {"pa": 0, "t": 500},
+        "chart-error",
+        {"pa": 0, "t": 500, "alpha": 0},
     ),
     (
         "Outliers break both",
-        "Now test prompts have outliers with flipped labels, and training had none. Move along the curve of "
-        "errors: neither model has learnt to ignore them.",
-        {"pa": 0, "t": 500, "patterns": "training"},
+        "Now test prompts have outliers with flipped labels, and training had none. Follow the curves to the right:"
+        " neither model has learnt to ignore them.",
+        "chart-error",
+        {"pa": 0, "t": 500, "alpha": 0.3, "patterns": "training"},
     ),
     (
         "Train with outliers",
         "Now 60 % of the training examples are outliers with random labels. Mamba learns to ignore them, even "
-        "mixtures it has not seen. The linear Transformer gives each example the same weight and loses as soon as"
-        " outliers are the majority.",
+        "mixtures it has not seen. The linear Transformer gives each example the same weight, and errs more often "
+        "than not as soon as outliers are the majority.",
+        "chart-error",
         {},
     ),
     (
         "The gate does it",
-        "Look at the gates by distance: the gate of outliers is shut, and that of clean examples falls with the "
-        "distance from the query. In the prompt below, put v* on an example and see its gate close.",
+        "The gate of outliers is shut (dashed), and that of clean examples falls with the distance from the query. "
+        "In the prompt below, put v* on an example and see its gate close. Then choose “open” for the gates of "
+        "outliers, under Test prompts: with its gates opened by hand, Mamba fails.",
+        "chart-gates",
         {"models": "mamba", "alpha": 0.3},
     ),
     (
         "What the gate costs",
         "Gates fall with the distance, so that the nearest examples decide. A few outliers next to the query that"
-        " are too weak to shut the gate hurt Mamba more than the linear Transformer. Make κ_a′ larger and see the"
-        " error fall.",
-        {"models": "mamba,linear", "placement": "closest", "kat": 1.5},
+        " are too weak to shut the gate hurt Mamba more than the linear Transformer: see α = 0.2. Make κ_a′ larger "
+        "and see the error fall.",
+        "chart-error",
+        {"placement": "closest", "kat": 1.5, "alpha": 0.2},
     ),
     (
         "Tasks that were never seen",
         "Training on a ring of tasks tells only neighbours apart. The kernel is about δ² exp(2τL): patterns two "
-        "edges apart attract each other, so that their tasks fail without any outlier. Click edges to repair it.",
-        {"models": "mamba", "tasks": "ring:1"},
+        "edges apart attract each other (blue), so that their tasks fail without any outlier. Click edges of the "
+        "graph to repair it.",
+        "kernel",
+        {"models": "mamba", "tasks": "ring:1", "alpha": 0, "eta": 0.2},
     ),
 )
-"""The six steps of the tour: title, words, and what differs from the usual settings."""
+"""The six steps of the tour: title, words, what to look at, and what differs from the usual settings."""
 
 
 def conditions() -> list[dict[str, Any]]:
@@ -209,7 +217,7 @@ def content() -> dict[str, Any]:
         "models": models(),
         "presets": [{"key": key, "title": title, "changes": changes} for key, title, changes in PRESETS],
         "conditions": conditions(),
-        "tour": [{"title": title, "words": words, "changes": changes} for title, words, changes in TOUR],
+        "tour": [dict(zip(("title", "words", "place", "changes"), step, strict=True)) for step in TOUR],
         "tasks": "ring:3",
         "usualModels": "mamba,linear",
         "active": ACTIVE,

@@ -90,7 +90,7 @@ function complain(words) {
 function makeControls() {
   for (const setting of SETTINGS) {
     const { key, symbol, words, least, most, step } = setting;
-    const row = element("label", { class: "slider", title: words });
+    const row = element("label", { class: "slider", for: `set-${key}` });
     const input = element("input", { type: "range", id: `set-${key}`, min: least, max: most, step, "aria-label": `${symbol}, ${words}` });
     row.append(element("span", { class: "symbol" }, symbol), element("span", { class: "words" }, words), element("output", { id: `out-${key}` }), input);
     input.addEventListener("input", () => change({ [key]: Number(input.value) }));

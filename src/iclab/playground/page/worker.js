@@ -71,14 +71,14 @@ function send(generation, job, seed, seen, picture) {
   postMessage({ generation, key: job.key, seed: job.seed, step: seed.step, diverged: seed.diverged, losses: lossesOf(seed), ...seen, kernels, ...picture });
 }
 
-// [step, loss]: each of the first steps, then means over ever more of them.
+// [step, loss]: after each of the first steps, then means over ever more of them.
 function lossesOf(seed) {
   const losses = [];
-  for (let first = 0, last; first < seed.step; first = last) {
+  for (let first = 1, last; first < seed.step; first = last) {
     last = Math.min(seed.step, Math.max(first + 1, Math.round(1.06 * first)));
     let sum = 0;
     for (let k = first; k < last; k++) sum += seed.losses[k];
-    losses.push([(first + last + 1) / 2, sum / (last - first)]);
+    losses.push([(first + last - 1) / 2, sum / (last - first)]);
   }
   return losses;
 }
