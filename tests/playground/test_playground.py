@@ -2,7 +2,9 @@
 
 import contextlib
 import io
+import re
 import shlex
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -55,6 +57,8 @@ def test_the_newest_change_wins(go):
     page.wait_for_function("document.body.dataset.done")
     last = page.locator("#numbers").inner_text()
     assert page.evaluate("[...results.values()].every((row) => row.generation === generation)")
+    late = "workers[0].onmessage({ data: { generation: generation - 1, key: 'mamba', seed: 99 } })"  # was on its way
+    assert page.evaluate(f"{late}; results.has('mamba/99')") is False
     assert go(f"{SMALL}&seeds=8&pa=0.9").locator("#numbers").inner_text() == last
 
 
@@ -130,8 +134,8 @@ def test_a_first_picture_comes_before_the_end_and_a_change_ends_long_work(go):
     "words",
     [
         "pa=0.3&alpha=0.55",
-        "gates=shut&alpha=0.7",
-        "gates=open&w=zero&models=mamba,linear,gated-retention",
+        "gates=shut&alpha=0.7&w=zero",
+        "gates=open&t=100&models=mamba,linear,gated-retention",
         "labels=worst&alpha=0.3",
     ],
 )
@@ -209,6 +213,16 @@ def test_presets_and_their_commands_are_understood(go, preset):
         assert request.test["test"].outliers.scale == state["kat"]
         assert request.training().recipe.step_size == pytest.approx(models()[key]["stepSize"] * state["eta"])
         assert request.training().recipe.frozen == (("gate",) if state["w"] == "zero" and key == "mamba" else ())
+
+
+def test_addresses_of_the_docs_are_understood(go):
+    text = (Path(__file__).parents[2] / "docs" / "playground.md").read_text()
+    found = re.findall(r"`#(\S+)`", text)
+    assert len(found) == 3
+    for words in found:
+        page = go(words, done=False)
+        assert page.locator("#problem").is_hidden()
+        assert sorted(page.evaluate("writeAddress(state)").split("&")) == sorted(words.split("&"))
 
 
 def test_the_tour_has_six_steps_that_set_the_page_up(go):
