@@ -11,7 +11,8 @@ from iclab.engines import Training
 from iclab.playground.building import ENGINE, source
 from iclab.playground.content import models
 
-FLAGS = ["--no-sandbox", "--no-first-run", "--disable-gpu", "--disable-background-networking"]
+QUIET = ("quic", "background-networking", "component-update", "sync", "gpu")
+FLAGS = ["--no-sandbox", "--no-first-run", *(f"--disable-{what}" for what in QUIET)]
 WARM_UP = 50
 """Steps before the clock starts, in which the browser compiles."""
 WORKER = """

@@ -110,7 +110,7 @@ function letDrag(holder, act) {
   holder.addEventListener("pointermove", (event) => {
     if (editor.dragged < 0) return;
     const { left, right } = holder.getBoundingClientRect(), x = Math.max(left, Math.min(event.clientX, right));
-    if (right - x < 24) holder.scrollLeft += 10;
+    if (right - x < 60) holder.scrollLeft += 10; // the query covers the end
     if (x - left < 100) holder.scrollLeft -= 10; // the names cover the beginning
     const to = editor.columns.findLastIndex(({ column }) => column.getBoundingClientRect().left <= x);
     if (to < 0 || to === editor.dragged) return;

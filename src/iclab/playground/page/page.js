@@ -76,9 +76,16 @@ function look(changes) {
   keepAddress();
 }
 
+// Safari refuses more than 100 changes of the address in 30 seconds; the last one must come through.
+let later = 0;
 function keepAddress() {
   const words = writeAddress(state);
-  history.replaceState(null, "", words ? `#${words}` : location.pathname + location.search);
+  clearTimeout(later);
+  try {
+    history.replaceState(null, "", words ? `#${words}` : location.pathname + location.search);
+  } catch {
+    later = setTimeout(keepAddress, 1000);
+  }
 }
 
 function complain(words) {
