@@ -42,7 +42,7 @@ function explained(kernel, law) {
 function fitTime(kernel, L, delta) {
   const miss = (time) => -explained(kernel, lawAt(time, L, delta)), golden = (Math.sqrt(5) - 1) / 2;
   let low = 0, high = Math.log(1 + kernel.flat().reduce((s, x) => s + Math.abs(x), 0) / delta ** 2) / 2; // enough: L has an eigenvalue ≥ 1
-  for (let k = 0; k < 40; k++) {
+  for (let k = 0; k < 28; k++) {
     const a = high - golden * (high - low), b = low + golden * (high - low);
     if (miss(a) < miss(b)) high = b;
     else low = a;
