@@ -55,7 +55,7 @@ def task_of(training: Training) -> dict[str, Any]:
     prompts, recipe, options = training.prompts, training.recipe, training.model.options
     patterns, outliers = prompts.patterns, prompts.outliers.model_dump(mode="json")
     counts = {name: getattr(patterns, name) for name in ("dimension", "relevant", "irrelevant", "outlier")}
-    form = models()[training.model.name]["form"]
+    form = models()[str(training.model.name)]["form"]
     return {
         "model": form | {"gateScale": 1, "initScale": options["init_scale"], "stepSize": recipe.step_size},
         "prompts": counts
