@@ -13,6 +13,7 @@ from dataclasses import dataclass, replace
 from typing import Any, Literal
 
 from iclab.probes import Interval, Row, current_confidence, over_seeds
+from iclab.probes.tracing import least, mean
 
 Verdict = Literal["holds", "in direction", "fails", "undecided", "not run"]
 COUNTED: dict[str, str] = {
@@ -43,6 +44,8 @@ class Judgement:
     """All judged points."""
     margins: tuple[float, ...] = ()
     """The margins that the points are compared with."""
+    rule: str = ""
+    """How the points are compared with the margins: the name of a rule below."""
     needs: str = ""
     """What an undecided claim needs: `SEEDS`, `PROMPTS` or `NONE_LOST`; empty if it is something else."""
 
@@ -192,7 +195,7 @@ def judged(points: Callable[[list[Row]], list[Point] | None], rule: Callable[...
         found = points(rows)
         if found is None:
             return Judgement("not run")
-        return replace(rule(found, *margins), points=tuple(found), margins=margins)
+        return replace(rule(found, *margins), points=tuple(found), margins=margins, rule=rule.__name__)
 
     return judge
 
@@ -214,9 +217,10 @@ def mean_point(
         if len(found) < seeds:
             return None
         good = [value for value in found.values() if value is not None]
-        mean = sum(good) / len(good) if good else None
         interval = over_seeds(good)
-        return [Point(mean, replace(interval, high=min(interval.high, most)), where, len(found) - len(good), fate)]
+        if math.isfinite(most):
+            interval = replace(interval, high=least([interval.high, most]))
+        return [Point(mean(good) if good else None, interval, where, len(found) - len(good), fate)]
 
     return points
 

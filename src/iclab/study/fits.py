@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 
 from iclab.probes import Row
+from iclab.probes.tracing import traced
 from iclab.study.claims import (
     BySeed,
     Claim,
@@ -33,6 +34,7 @@ ROUNDING = 1e-9
 """An exponent this close to 0 has no sign: rounding alone makes it."""
 
 
+@traced
 def crossing(places: Sequence[float], values: Sequence[float | None], margin: float) -> float | None:
     """Return the place from which on values stay below a margin; None if they do not.
 
@@ -66,6 +68,7 @@ def crossings(places: Sequence[float], found: Sequence[BySeed], margin: float) -
     return {seed: crossing(places, [by_seed[seed] for by_seed in found], margin) for seed in _in_all(found)}
 
 
+@traced
 def hitting_time(steps: Sequence[float], losses: Sequence[float | None], level: float) -> float | None:
     """Return T = min {t : loss(t) < level}, the first step with a loss below a level; None if there is none.
 
@@ -109,6 +112,13 @@ def straight_line(xs: Sequence[float], ys: Sequence[float]) -> tuple[float, floa
     return float(slope), float(start)
 
 
+@traced
+def slope(xs: Sequence[float], ys: Sequence[float]) -> float:
+    """Return the slope of the straight line nearest to the points."""
+    return straight_line(xs, ys)[0]
+
+
+@traced
 def straightness(xs: Sequence[float], ys: Sequence[float]) -> float:
     """Return R² of the straight line through the points; 0 if all have one height.
 
@@ -121,6 +131,7 @@ def straightness(xs: Sequence[float], ys: Sequence[float]) -> float:
     return float(1.0 - rest / total) if total > 0 else 0.0
 
 
+@traced
 def exponent(xs: Sequence[float], ys: Sequence[float]) -> float:
     """Return the exponent of the power law nearest to the points: the slope of log y against log x.
 
@@ -129,6 +140,12 @@ def exponent(xs: Sequence[float], ys: Sequence[float]) -> float:
         2.0
     """
     return straight_line(np.log(xs).tolist(), np.log(ys).tolist())[0]
+
+
+@traced
+def power_straightness(xs: Sequence[float], ys: Sequence[float]) -> float:
+    """Return R² of the straight line through the points, both on a logarithmic scale."""
+    return straightness(np.log(xs).tolist(), np.log(ys).tolist())
 
 
 def fit_per_seed(
@@ -179,7 +196,7 @@ class PowerLaw:
     @cached_property
     def straightness(self) -> BySeed:
         """R² of the line. Alone it is no evidence: over a factor of 3 any power between 0.5 and 1 passes 0.98."""
-        return self._fit(sorted(self.points), lambda x, y: straightness(np.log(x).tolist(), np.log(y).tolist()))
+        return self._fit(sorted(self.points), power_straightness)
 
     @cached_property
     def lower(self) -> BySeed:
