@@ -18,7 +18,7 @@ from iclab.audit.expressions import Writer, keys_of, traceable
 from iclab.lab import MeasurementCell, Store
 from iclab.probes import Row, at_confidence, current_confidence
 from iclab.probes.tracing import Count, Number, tracing
-from iclab.study.claims import Claim, Judge, Point
+from iclab.study.claims import Claim, Judge, Judgement, Point
 from iclab.study.edition import best
 from iclab.study.experiment import Experiment
 from iclab.study.outcome import Outcome
@@ -124,6 +124,13 @@ class _Claims:
         found, other = judge(self._rows), judge(self._nudged)
         with tracing():
             traced = judge(self._traceable)
+        first, *also = (
+            self._points(*three)
+            for three in zip((found, *found.also), (other, *other.also), (traced, *traced.also), strict=True)
+        )
+        return {**first, "also": also, "withheld": found.withheld}
+
+    def _points(self, found: Judgement, other: Judgement, traced: Judgement) -> Document:
         points = []
         for number, point in enumerate(found.points):
             how = self._how(traced.points[number])

@@ -14,11 +14,11 @@ from __future__ import annotations
 import hashlib
 import json
 import math
+import statistics
 import sys
 from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
-from statistics import NormalDist
 from typing import Any
 
 import pyarrow.parquet as pq
@@ -103,7 +103,7 @@ def wilson_interval(successes: float, total: float, confidence: float) -> tuple[
     """Return Wilson's score interval for a proportion."""
     if total == 0:
         return 0.0, 1.0
-    z, p = NormalDist().inv_cdf(0.5 + confidence / 2), successes / total
+    z, p = statistics.NormalDist().inv_cdf(0.5 + confidence / 2), successes / total
     centre, scale = p + z * z / (2 * total), 1 + z * z / total
     half = z * math.sqrt(max(0.0, p * (1 - p)) / total + z * z / (4 * total * total))
     low, high = max(0.0, (centre - half) / scale), min(1.0, (centre + half) / scale)
@@ -126,6 +126,12 @@ def line(xs: list[float], ys: list[float]) -> tuple[float, float]:
 def logarithms(fit: Callable[..., tuple[float, float]], which: int) -> Callable[..., float | None]:
     """Return a fit of the logarithms of positive numbers."""
     return lambda xs, ys: None if min(ys) <= 0 else fit(list(map(math.log, xs)), list(map(math.log, ys)))[which]
+
+
+def falling(xs: list[float], ys: list[float]) -> float | None:
+    """Return the straightness of log y against x; 0 if it grows."""
+    slope, straightness = line(xs, list(map(math.log, ys))) if min(ys) > 0 else (None, None)
+    return straightness if slope is None or slope < 0 else 0.0
 
 
 def interpolated(places: list[float], values: list[Any], i: int, level: float) -> float:
@@ -177,14 +183,21 @@ ARITHMETIC: dict[str, Callable[..., Any]] = {
     "total": math.fsum,
     "least": min,
     "most": max,
+    "spread": lambda values: math.sqrt(
+        math.fsum((v - math.fsum(values) / len(values)) ** 2 for v in values) / len(values)
+    ),
     "slope": lambda xs, ys: line(xs, ys)[0],
     "straightness": lambda xs, ys: line(xs, ys)[1],
+    "falling_straightness": falling,
     "exponent": logarithms(line, 0),
     "power_straightness": logarithms(line, 1),
 }
 OPERATIONS = {name: sure(function) for name, function in ARITHMETIC.items()}
 OPERATIONS |= {"list": lambda *items: [*items], "recorded": lambda value: value}
 OPERATIONS |= {"crossing": crossing, "hitting_time": hitting_time}
+OPERATIONS["inner_crossing"] = lambda places, values, margin: (
+    None if None in values or values[0] < margin else crossing(places, values, margin)
+)
 
 
 # Rows, and expressions over them.
@@ -292,7 +305,8 @@ def within_expression(kind: str, expression: Any) -> set[Any]:
 
 def level_of(claim: Json, series: list[Json]) -> str:
     """Return how much of a claim is derived again."""
-    parts = [claim["size"], *([claim["direction"]] if claim["verdict"] == "in direction" else [])]
+    mine = [claim["size"], *([claim["direction"]] if claim["verdict"] == "in direction" else [])]
+    parts = [part for whole in mine for part in (whole, *whole["also"])]
     if claim["verdict"] == "not run":
         return "not run"
     if not all(part["rule"] and part["points"] for part in parts):
@@ -306,6 +320,7 @@ def level_of(claim: Json, series: list[Json]) -> str:
 
 # Rules and verdicts.
 
+WORST_FIRST = ("fails", "not run", "undecided", "holds")
 Points = list[Json]
 Found = tuple[str, Json | None]
 """A verdict, and the point that decides it."""
@@ -330,11 +345,10 @@ def above(points: Points, margin: float) -> Found:
 
 def within(points: Points, low: float, high: float) -> Found:
     """Judge whether all points are between two margins; of two equal verdicts, the closer point decides."""
-    order = ("fails", "not run", "undecided", "holds")
 
     def rank(found: Found) -> tuple[int, float]:
         verdict, p = found
-        return order.index(verdict), min(p["low"] - low, high - p["high"]) if p else 0.0
+        return WORST_FIRST.index(verdict), min(p["low"] - low, high - p["high"]) if p else 0.0
 
     return min(above(points, low), below(points, high), key=rank)
 
@@ -356,16 +370,23 @@ def points_again(part: Json, evaluation: Evaluation) -> Points:
     return found
 
 
-def judge(claim: Json, again: Callable[[Json], Points]) -> tuple[str, Json | None, Points]:
-    """Return verdict, deciding point and points of a claim; ``again`` computes the points of a size or direction."""
+def judge(claim: Json, again: Callable[[Json], Points]) -> Found:
+    """Return verdict and deciding point of a claim; ``again`` computes the points of a size or direction."""
+
+    def judged(part: Json) -> Found:
+        """Judge one predicate, or several that must all hold."""
+        parts = [part, *part["also"]]
+        return min((RULES[p["rule"]](again(p), *p["margins"]) for p in parts), key=lambda f: WORST_FIRST.index(f[0]))
+
     size, weaker = claim["size"], claim["direction"]
     if not size["rule"]:
-        return claim["verdict"], None, []
-    points = again(size)
-    verdict, worst = RULES[size["rule"]](points, *size["margins"])
-    if verdict == "fails" and weaker and RULES[weaker["rule"]](again(weaker), *weaker["margins"])[0] == "holds":
+        return claim["verdict"], None
+    verdict, worst = judged(size)
+    if size["withheld"]:
+        return "undecided", worst
+    if verdict == "fails" and weaker and judged(weaker)[0] == "holds":
         verdict = "in direction"
-    return verdict, worst, points
+    return verdict, worst
 
 
 # The audit.
@@ -381,16 +402,17 @@ def same(a: float | None, b: float | None) -> bool:
 def check(claim: Json, rows: Rows) -> list[str]:
     """Return what disagrees with a claim, as lines."""
     evaluation, lines = Evaluation(rows, claim["confidence"]), []
-    verdict, worst, points = judge(claim, lambda part: points_again(part, evaluation))
+    verdict, worst = judge(claim, lambda part: points_again(part, evaluation))
     if verdict != claim["verdict"]:
         lines.append(f"verdict is {claim['verdict']}, derived again {verdict}")
     if claim["label"] != LABELS[claim["verdict"]]:
         lines.append(f"label is {claim['label']}, that of {claim['verdict']} is {LABELS[claim['verdict']]}")
     told = {"measured": "value", "low": "low", "high": "high"} if worst else {}
     pairs = [(name, claim[name], (worst or {})[end]) for name, end in told.items()]
-    for old, new in zip(claim["size"]["points"], points, strict=True):
-        where = f" of {old['where']}" if old["where"] else ""
-        pairs += [(f"{end}{where}", old[end], new[end]) for end in ("value", "low", "high", "lost")]
+    for part in (claim["size"], *claim["size"]["also"]):
+        for old, new in zip(part["points"], points_again(part, evaluation), strict=True):
+            where = f" of {old['where']}" if old["where"] else ""
+            pairs += [(f"{end}{where}", old[end], new[end]) for end in ("value", "low", "high", "lost")]
     lines += [f"{what} is {old}, derived again {new}" for what, old, new in pairs if not same(old, new)]
     for number, found in evaluation.found.items():
         good, used = [seed for seed in found if found[seed] is not None], rows.series[number]["seeds"]

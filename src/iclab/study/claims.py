@@ -25,6 +25,7 @@ COUNTED: dict[str, str] = {
 }
 """How to say how many claims have each verdict."""
 DECIDED = ("holds", "in direction", "fails")
+WORST_FIRST = ("fails", "not run", "undecided", "holds")
 
 # What would decide an undecided claim.
 SEEDS, PROMPTS, NONE_LOST = "more seeds", "more test prompts", "seeds that all have a number"
@@ -46,6 +47,10 @@ class Judgement:
     """The margins that the points are compared with."""
     rule: str = ""
     """How the points are compared with the margins: the name of a rule below."""
+    also: tuple[Judgement, ...] = ()
+    """Other judgements that must hold too, with margins of their own; this one is the worst."""
+    withheld: str = ""
+    """Why the claim is undecided, whatever its points say."""
     needs: str = ""
     """What an undecided claim needs: `SEEDS`, `PROMPTS` or `NONE_LOST`; empty if it is something else."""
 
@@ -174,8 +179,7 @@ def every_above(points: Sequence[Point], margin: float) -> Judgement:
 def every_within(points: Sequence[Point], low: float, high: float) -> Judgement:
     """Judge whether every point lies between two margins. The point closest to a margin decides."""
     above, below = every_above(points, low), every_below(points, high)
-    order: list[Verdict] = ["fails", "not run", "undecided", "holds"]
-    return min(above, below, key=lambda judgement: (order.index(judgement.verdict), _room(judgement, low, high)))
+    return min(above, below, key=lambda judgement: (WORST_FIRST.index(judgement.verdict), _room(judgement, low, high)))
 
 
 def _room(judgement: Judgement, low: float, high: float) -> float:
@@ -196,6 +200,16 @@ def judged(points: Callable[[list[Row]], list[Point] | None], rule: Callable[...
         if found is None:
             return Judgement("not run")
         return replace(rule(found, *margins), points=tuple(found), margins=margins, rule=rule.__name__)
+
+    return judge
+
+
+def all_of(*judges: Judge) -> Judge:
+    """Judge whether all of several predicates hold; the worst verdict decides."""
+
+    def judge(rows: list[Row]) -> Judgement:
+        first, *rest = sorted((one(rows) for one in judges), key=lambda found: WORST_FIRST.index(found.verdict))
+        return replace(first, also=tuple(rest))
 
     return judge
 

@@ -58,6 +58,13 @@ def crossing(places: Sequence[float], values: Sequence[float | None], margin: fl
     return places[last] + (places[last + 1] - places[last]) * high / (high - low)
 
 
+@traced
+def inner_crossing(places: Sequence[float], values: Sequence[float | None], margin: float) -> float | None:
+    """Return the `crossing` of a curve that starts above a margin and has no value missing; None of any other."""
+    whole = all(value is not None for value in values) and (values[0] or 0.0) >= margin
+    return crossing(places, values, margin) if whole else None
+
+
 def crossings(places: Sequence[float], found: Sequence[BySeed], margin: float) -> BySeed:
     """Return each seed's crossing, given its values at every place; a seed that misses a place is left out.
 
@@ -140,6 +147,13 @@ def exponent(xs: Sequence[float], ys: Sequence[float]) -> float:
         2.0
     """
     return straight_line(np.log(xs).tolist(), np.log(ys).tolist())[0]
+
+
+@traced
+def falling_straightness(xs: Sequence[float], ys: Sequence[float]) -> float:
+    """Return R² of log y against x; 0 if it grows."""
+    heights = np.log(ys).tolist()
+    return straightness(xs, heights) if straight_line(xs, heights)[0] < 0 else 0.0
 
 
 @traced

@@ -10,6 +10,7 @@ import numpy as np
 
 from iclab.papers.mamba.thm4_settings import Thm4Settings
 from iclab.probes import Row
+from iclab.probes.tracing import exp
 from iclab.study.claims import BySeed
 from iclab.study.fits import crossings
 from iclab.study.rows import errors
@@ -80,7 +81,7 @@ def breaking(rows: Sequence[Row], settings: Thm4Settings, batch: int) -> BySeed:
     mine = [row for row in select(rows, "strength", "linear") if row["batch"] == batch]
     down = sorted(settings.strengths, reverse=True)
     found = crossings([math.log(k) for k in down], [errors(mine, strength=k) for k in down], BROKEN)
-    return {seed: None if at is None else math.exp(at) for seed, at in found.items()}
+    return {seed: None if at is None else exp(at) for seed, at in found.items()}
 
 
 def weight_of_others(rows: Sequence[Row]) -> float | None:
