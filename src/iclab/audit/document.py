@@ -160,6 +160,6 @@ def _nudged(rows: list[Row], keys: list[str]) -> list[Row]:
     named = {*keys, "seed"}
 
     def nudge(value: Any) -> Any:
-        return value * (1 + chance.uniform(-NUDGE, NUDGE)) if isinstance(value, float) else value
+        return value * (1 - chance.uniform(0, NUDGE)) if isinstance(value, float) else value
 
     return [{name: value if name in named else nudge(value) for name, value in row.items()} for row in rows]

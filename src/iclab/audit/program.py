@@ -5,8 +5,9 @@
 This file needs Python and pyarrow only. It has quantiles, intervals, fits and rules of its own, and checks the checksum
 and the name of every cell it reads. What it proves, and what it does not, is in docs/audit.md.
 
-A claim is derived from raw rows; or, where a number could not be traced to rows, from one recorded number per seed; or
-from recorded points, so that only rule and margins are tested; or not at all.
+A claim is derived from raw rows; from raw rows too, but of a list that depends on the data, such as large neurons; where
+a number could not be traced to rows, from one recorded number per seed; from recorded points, so that only rule and
+margins are tested; or not at all.
 """
 
 from __future__ import annotations
@@ -18,6 +19,7 @@ import statistics
 import sys
 from collections import Counter
 from collections.abc import Callable
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -25,19 +27,15 @@ import pyarrow.parquet as pq
 
 LEVELS = {
     "rows": "derived from raw rows",
+    "chosen": "from raw rows that the judge chose",
     "seeds": "from recorded numbers per seed",
     "points": "from recorded points",
     "none": "not derived",
     "not run": "not run",
 }
 """How much of a claim is derived again; the best first."""
-LABELS = {
-    "holds": "verified",
-    "in direction": "falsified",
-    "fails": "falsified",
-    "undecided": "inconclusive",
-    "not run": "not run",
-}
+LABELS = {"holds": "verified", "in direction": "falsified", "fails": "falsified"}
+LABELS |= {"undecided": "inconclusive", "not run": "not run"}
 """The label of every verdict. A claim that holds in direction only is false as stated."""
 NEAR = 1e-9
 """How far a number may be from the exported one: relatively, or absolutely below 1e-3."""
@@ -45,47 +43,27 @@ NEAR = 1e-9
 Json = dict[str, Any]
 
 
-# Quantiles and intervals.
-
-
-def beta_share(x: float, a: float, b: float) -> float:
-    """Return the regularized incomplete beta function I_x(a, b), by its continued fraction."""
-    if x <= 0:
-        return 0.0
-    if x > (a + 1) / (a + b + 2):
-        return 1 - beta_share(1 - x, b, a)
-    front = math.exp(math.lgamma(a + b) - math.lgamma(a) - math.lgamma(b) + a * math.log(x) + b * math.log1p(-x)) / a
-    c, d = 1.0, 1 / (1 - (a + b) * x / (a + 1))
-    found = d
-    for m in range(1, 1000):
-        odd = m * (b - m) * x / ((a + 2 * m - 1) * (a + 2 * m))
-        even = -(a + m) * (a + b + m) * x / ((a + 2 * m) * (a + 2 * m + 1))
-        for term in (odd, even):
-            d, c = 1 / (1 + term * d), 1 + term / c
-            found *= c * d
-        if abs(c * d - 1) < 1e-16:
-            break
-    return front * found
-
-
-_QUANTILES: dict[tuple[int, float], float] = {}
-
-
+@cache
 def t_quantile(freedom: int, p: float) -> float:
-    """Return the quantile of Student's t distribution for p > 1/2, by bisection."""
+    """Return the quantile of Student's t distribution for p > 1/2: by bisection of its finite sums."""
 
-    def beyond(t: float) -> float:
-        return beta_share(freedom / (freedom + t * t), freedom / 2, 0.5) / 2
+    def below(t: float) -> float:
+        angle = math.atan(t / math.sqrt(freedom))
+        odd, square = freedom % 2, math.cos(angle) ** 2
+        term, found = math.cos(angle) if odd else 1.0, 0.0
+        for k in range(1 + odd, freedom, 2):
+            found += term
+            term *= square * k / (k + 1)
+        found *= math.sin(angle)
+        return 0.5 + ((angle + found) / math.pi if odd else found / 2)
 
-    if (freedom, p) not in _QUANTILES:
-        low, high = 0.0, 1.0
-        while beyond(high) > 1 - p:
-            low, high = high, 2 * high
-        for _ in range(100):
-            middle = (low + high) / 2
-            low, high = (middle, high) if beyond(middle) > 1 - p else (low, middle)
-        _QUANTILES[freedom, p] = (low + high) / 2
-    return _QUANTILES[freedom, p]
+    low, high = 0.0, 1.0
+    while below(high) < p:
+        low, high = high, 2 * high
+    for _ in range(100):
+        middle = (low + high) / 2
+        low, high = (middle, high) if below(middle) < p else (low, middle)
+    return (low + high) / 2
 
 
 def t_interval(values: list[float], confidence: float) -> tuple[float, float]:
@@ -93,10 +71,8 @@ def t_interval(values: list[float], confidence: float) -> tuple[float, float]:
     n = len(values)
     if n < 2:
         return -math.inf, math.inf
-    middle = math.fsum(values) / n
-    variance = math.fsum((v - middle) ** 2 for v in values) / (n - 1)
-    half = t_quantile(n - 1, 0.5 + confidence / 2) * math.sqrt(variance / n)
-    return middle - half, middle + half
+    half = t_quantile(n - 1, 0.5 + confidence / 2) * statistics.stdev(values) / math.sqrt(n)
+    return statistics.fmean(values) - half, statistics.fmean(values) + half
 
 
 def wilson_interval(successes: float, total: float, confidence: float) -> tuple[float, float]:
@@ -110,28 +86,11 @@ def wilson_interval(successes: float, total: float, confidence: float) -> tuple[
     return 0.0 if successes == 0 else low, 1.0 if successes == total else high
 
 
-# Fits of one seed's points.
-
-
 def line(xs: list[float], ys: list[float]) -> tuple[float, float]:
     """Return slope and straightness (R²) of the least-squares line."""
-    middle_x, middle_y = math.fsum(xs) / len(xs), math.fsum(ys) / len(ys)
-    across, up = [x - middle_x for x in xs], [y - middle_y for y in ys]
-    slope = math.fsum(a * b for a, b in zip(across, up, strict=True)) / math.fsum(a * a for a in across)
-    rest = math.fsum((b - slope * a) ** 2 for a, b in zip(across, up, strict=True))
-    spread = math.fsum(b * b for b in up)
-    return slope, 1 - rest / spread if spread > 0 else 0.0
-
-
-def logarithms(fit: Callable[..., tuple[float, float]], which: int) -> Callable[..., float | None]:
-    """Return a fit of the logarithms of positive numbers."""
-    return lambda xs, ys: None if min(ys) <= 0 else fit(list(map(math.log, xs)), list(map(math.log, ys)))[which]
-
-
-def falling(xs: list[float], ys: list[float]) -> float | None:
-    """Return the straightness of log y against x; 0 if it grows."""
-    slope, straightness = line(xs, list(map(math.log, ys))) if min(ys) > 0 else (None, None)
-    return straightness if slope is None or slope < 0 else 0.0
+    slope, start = statistics.linear_regression(xs, ys)
+    rest = [y - start - slope * x for x, y in zip(xs, ys, strict=True)]
+    return slope, 1 - statistics.pvariance(rest) / statistics.pvariance(ys) if len(set(ys)) > 1 else 0.0
 
 
 def interpolated(places: list[float], values: list[Any], i: int, level: float) -> float:
@@ -159,11 +118,14 @@ def hitting_time(steps: list[float], losses: list[float | None], level: float) -
 
 
 def sure(function: Callable[..., Any]) -> Callable[..., Any]:
-    """Return a function that is None if one of its operands is, or if it has none."""
+    """Return a function that is None where an operand is missing, or where it is not defined."""
 
     def checked(*operands: Any) -> Any:
         flat = [item for o in operands for item in (o if isinstance(o, list) else [o])]
-        return None if None in flat or not flat else function(*operands)
+        try:
+            return None if None in flat else function(*operands)
+        except (ValueError, ZeroDivisionError):  # such as the logarithm of 0, or the mean of nothing
+            return None
 
     return checked
 
@@ -172,25 +134,20 @@ ARITHMETIC: dict[str, Callable[..., Any]] = {
     "+": lambda *terms: math.fsum(terms),
     "-": lambda a, b: a - b,
     "*": lambda a, b: a * b,
-    "/": lambda a, b: a / b if b else None,
+    "/": lambda a, b: a / b,
     "**": lambda a, b: a**b,
     "negative": lambda a: -a,
     "absolute": abs,
-    "log": lambda a: math.log(a) if a > 0 else None,
+    "log": math.log,
     "exp": math.exp,
     "sqrt": math.sqrt,
-    "mean": lambda values: math.fsum(values) / len(values),
+    "mean": statistics.fmean,
     "total": math.fsum,
     "least": min,
     "most": max,
-    "spread": lambda values: math.sqrt(
-        math.fsum((v - math.fsum(values) / len(values)) ** 2 for v in values) / len(values)
-    ),
+    "variance": statistics.pvariance,
     "slope": lambda xs, ys: line(xs, ys)[0],
     "straightness": lambda xs, ys: line(xs, ys)[1],
-    "falling_straightness": falling,
-    "exponent": logarithms(line, 0),
-    "power_straightness": logarithms(line, 1),
 }
 OPERATIONS = {name: sure(function) for name, function in ARITHMETIC.items()}
 OPERATIONS |= {"list": lambda *items: [*items], "recorded": lambda value: value}
@@ -198,9 +155,6 @@ OPERATIONS |= {"crossing": crossing, "hitting_time": hitting_time}
 OPERATIONS["inner_crossing"] = lambda places, values, margin: (
     None if None in values or values[0] < margin else crossing(places, values, margin)
 )
-
-
-# Rows, and expressions over them.
 
 
 class Rows:
@@ -298,9 +252,16 @@ def within_expression(kind: str, expression: Any) -> set[Any]:
     """Return the numbers of the selections (kind ``row``) or series in an expression, or its recorded values."""
     if not isinstance(expression, list):
         return set()
-    if expression[0] == kind:
-        return {expression[1]}
-    return set().union(*(within_expression(kind, part) for part in expression[1:]))
+    found = {expression[1]} if expression[0] == kind else set()
+    return found.union(*(within_expression(kind, part) for part in expression[1:]))
+
+
+def is_chosen(expression: Any, inside: bool = False) -> bool:
+    """Return whether an expression sums over a list of rows, each with its seed, and not over all seeds alike."""
+    if not isinstance(expression, list):
+        return False
+    inside |= expression[0] in ("mean", "total", "over_seeds.low", "over_seeds.high")
+    return (inside and expression[0] == "row" and len(expression) == 4) or any(is_chosen(p, inside) for p in expression)
 
 
 def level_of(claim: Json, series: list[Json]) -> str:
@@ -315,10 +276,9 @@ def level_of(claim: Json, series: list[Json]) -> str:
     if None in derived:
         return "points"
     derived += [series[number]["of"] for how in derived for number in within_expression("series", how)]
-    return "seeds" if any(within_expression("recorded", how) for how in derived) else "rows"
+    recorded = any(within_expression("recorded", how) for how in derived)
+    return "seeds" if recorded else "chosen" if any(map(is_chosen, derived)) else "rows"
 
-
-# Rules and verdicts.
 
 WORST_FIRST = ("fails", "not run", "undecided", "holds")
 Points = list[Json]
@@ -387,9 +347,6 @@ def judge(claim: Json, again: Callable[[Json], Points]) -> Found:
     if verdict == "fails" and weaker and judged(weaker)[0] == "holds":
         verdict = "in direction"
     return verdict, worst
-
-
-# The audit.
 
 
 def same(a: float | None, b: float | None) -> bool:

@@ -18,6 +18,8 @@ from dataclasses import is_dataclass, replace
 from functools import wraps
 from typing import Any, TypeVar
 
+import numpy as np
+
 F = TypeVar("F", bound=Callable[..., Any])
 _TRACING: ContextVar[bool] = ContextVar("tracing", default=False)
 UFUNCS = {"add": "+", "subtract": "-", "multiply": "*", "divide": "/", "power": "**"} | {
@@ -147,6 +149,12 @@ def least(values: Iterable[float]) -> float:
 def most(values: Iterable[float]) -> float:
     """Return the largest of one number or more."""
     return max(values)
+
+
+@traced
+def variance(values: Iterable[float]) -> float:
+    """Return the variance of one number or more, around their mean."""
+    return float(np.var(list(values)))
 
 
 @traced

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from iclab.probes import Row
-from iclab.probes.tracing import traced
+from iclab.probes.tracing import log, traced
 from iclab.study.claims import (
     BySeed,
     Claim,
@@ -138,7 +138,6 @@ def straightness(xs: Sequence[float], ys: Sequence[float]) -> float:
     return float(1.0 - rest / total) if total > 0 else 0.0
 
 
-@traced
 def exponent(xs: Sequence[float], ys: Sequence[float]) -> float:
     """Return the exponent of the power law nearest to the points: the slope of log y against log x.
 
@@ -146,20 +145,12 @@ def exponent(xs: Sequence[float], ys: Sequence[float]) -> float:
         >>> round(exponent([1, 2, 4], [3, 12, 48]), 6)
         2.0
     """
-    return straight_line(np.log(xs).tolist(), np.log(ys).tolist())[0]
+    return slope([log(x) for x in xs], [log(y) for y in ys])
 
 
-@traced
-def falling_straightness(xs: Sequence[float], ys: Sequence[float]) -> float:
-    """Return R² of log y against x; 0 if it grows."""
-    heights = np.log(ys).tolist()
-    return straightness(xs, heights) if straight_line(xs, heights)[0] < 0 else 0.0
-
-
-@traced
 def power_straightness(xs: Sequence[float], ys: Sequence[float]) -> float:
     """Return R² of the straight line through the points, both on a logarithmic scale."""
-    return straightness(np.log(xs).tolist(), np.log(ys).tolist())
+    return straightness([log(x) for x in xs], [log(y) for y in ys])
 
 
 def fit_per_seed(

@@ -18,7 +18,7 @@ import numpy as np
 from iclab.papers.mamba.cor1_settings import AttentionSettings
 from iclab.papers.mamba.lemmas import draw_means, mean_of, points_of
 from iclab.probes import Row
-from iclab.probes.tracing import most, traced
+from iclab.probes.tracing import most, sqrt, variance
 from iclab.study.charts import DASHED, DOTTED, Axis, Panel, Series, reference
 from iclab.study.claims import BySeed, Claim, Direction, every_above, every_below, judged
 from iclab.study.experiment import Condition, in_groups
@@ -82,10 +82,9 @@ def ratios(rows: Sequence[Row], sweep: Sweep, value: float, statistic: Statistic
     return answer
 
 
-@traced
 def spread(values: Sequence[float]) -> float:
     """Return the standard deviation."""
-    return float(np.std(values))
+    return sqrt(variance(values))
 
 
 def over(rows: Sequence[Row], settings: AttentionSettings, sweep: Sweep, statistic: Statistic) -> dict[float, BySeed]:

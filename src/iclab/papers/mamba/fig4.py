@@ -15,11 +15,11 @@ from iclab.lab import MeasurementCell, TrainingCell
 from iclab.models import Model
 from iclab.papers.mamba.settings import DeepMambaPaper
 from iclab.probes import Row
-from iclab.probes.tracing import mean
+from iclab.probes.tracing import log, mean
 from iclab.study.charts import Axis, Figure, Panel, Series, reference
 from iclab.study.claims import BySeed, Claim, Judge, every_above, every_below, judged, mean_point
 from iclab.study.experiment import Condition, Experiment
-from iclab.study.fits import falling_straightness
+from iclab.study.fits import slope, straightness
 from iclab.study.rows import difference, lost
 from iclab.study.settings import Chosen, Disclosed
 
@@ -245,8 +245,10 @@ def _straight(rows: list[Row], layer: int, stage: str, near: int) -> BySeed:
     """Return R² of log gate against distance of each seed; 0 if gates grow with distance."""
 
     def how(clean: Profile) -> float:
-        known = all(gate > 0 for gate in clean[:near])  # not of NaN
-        return falling_straightness(range(near), clean[:near]) if known else math.nan
+        if not all(gate > 0 for gate in clean[:near]):  # or NaN
+            return math.nan
+        logs = [log(gate) for gate in clean[:near]]
+        return straightness(range(near), logs) if slope(range(near), logs) < 0 else 0.0
 
     return _each(rows, layer, stage, ("clean",), how)
 
