@@ -5,9 +5,7 @@
 This file needs Python and pyarrow only. It has quantiles, intervals, fits and rules of its own, and checks the checksum
 and the name of every cell it reads. What it proves, and what it does not, is in docs/audit.md.
 
-A claim is derived from raw rows; from raw rows too, but of a list that depends on the data, such as large neurons; where
-a number could not be traced to rows, from one recorded number per seed; from recorded points, so that only rule and
-margins are tested; or not at all.
+`LEVELS` says how much of a claim is derived again.
 """
 
 from __future__ import annotations
@@ -27,13 +25,12 @@ import pyarrow.parquet as pq
 
 LEVELS = {
     "rows": "derived from raw rows",
-    "chosen": "from raw rows that the judge chose",
+    "chosen": "from raw rows that the judge chose by their values",
     "seeds": "from recorded numbers per seed",
-    "points": "from recorded points",
+    "points": "from recorded points: rule and margins only",
     "none": "not derived",
     "not run": "not run",
 }
-"""How much of a claim is derived again; the best first."""
 LABELS = {"holds": "verified", "in direction": "falsified", "fails": "falsified"}
 LABELS |= {"undecided": "inconclusive", "not run": "not run"}
 """The label of every verdict. A claim that holds in direction only is false as stated."""
@@ -152,9 +149,7 @@ ARITHMETIC: dict[str, Callable[..., Any]] = {
 OPERATIONS = {name: sure(function) for name, function in ARITHMETIC.items()}
 OPERATIONS |= {"list": lambda *items: [*items], "recorded": lambda value: value}
 OPERATIONS |= {"crossing": crossing, "hitting_time": hitting_time}
-OPERATIONS["inner_crossing"] = lambda places, values, margin: (
-    None if None in values or values[0] < margin else crossing(places, values, margin)
-)
+OPERATIONS |= {"inner_crossing": lambda at, ys, y: None if None in ys or ys[0] < y else crossing(at, ys, y)}
 
 
 class Rows:
@@ -227,8 +222,9 @@ class Evaluation:
         if operation.startswith("over_seeds."):
             return t_interval(values[0], self.confidence)[operation.endswith("high")]
         if operation.startswith("wilson."):
-            unknown = None in values[:2]
-            return None if unknown else wilson_interval(*values[:2], self.confidence)[operation.endswith("high")]
+            right, total = values[:2]
+            unknown = right is None or total is None
+            return None if unknown else wilson_interval(right, total, self.confidence)[operation.endswith("high")]
         return OPERATIONS[operation](*values)
 
     def _rows(self, number: int) -> dict[Any, Json]:
@@ -364,8 +360,8 @@ def check(claim: Json, rows: Rows) -> list[str]:
         lines.append(f"verdict is {claim['verdict']}, derived again {verdict}")
     if claim["label"] != LABELS[claim["verdict"]]:
         lines.append(f"label is {claim['label']}, that of {claim['verdict']} is {LABELS[claim['verdict']]}")
-    told = {"measured": "value", "low": "low", "high": "high"} if worst else {}
-    pairs = [(name, claim[name], (worst or {})[end]) for name, end in told.items()]
+    named = (("measured", "value"), ("low", "low"), ("high", "high"))
+    pairs = [(name, claim[name], worst[end]) for name, end in named] if worst else []
     for part in (claim["size"], *claim["size"]["also"]):
         for old, new in zip(part["points"], points_again(part, evaluation), strict=True):
             where = f" of {old['where']}" if old["where"] else ""
@@ -380,8 +376,7 @@ def check(claim: Json, rows: Rows) -> list[str]:
 
 def audit(document: Json, store: Path) -> tuple[list[tuple[str, str]], dict[str, str]]:
     """Return disagreements as pairs of a name and a line, and the level of every claim."""
-    problems: list[tuple[str, str]] = []
-    levels = {}
+    problems, levels = list[tuple[str, str]](), dict[str, str]()
     for experiment in document["experiments"]:
         rows = Rows(experiment, read_rows(experiment, store, problems))
         for claim in experiment["claims"]:

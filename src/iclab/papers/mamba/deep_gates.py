@@ -183,8 +183,11 @@ def _smallest(rows: list[Row], settings: DesignSettings, design: str) -> BySeed:
     """Return the smallest ratio of the layers of each seed; None if it diverged."""
     by_layer = [_ratios(rows, settings, design, layer) for layer in LAYER]
     seeds = set.intersection(*(set(found) for found in by_layer))
-    listed = {seed: [found[seed] for found in by_layer] for seed in sorted(seeds)}
-    return {seed: None if None in found else least(found) for seed, found in listed.items()}
+    answer: BySeed = {}
+    for seed in sorted(seeds):
+        good = [ratio for found in by_layer if (ratio := found[seed]) is not None]
+        answer[seed] = least(good) if len(good) == len(by_layer) else None
+    return answer
 
 
 def _design_claims(settings: DesignSettings, design: str) -> list[Claim]:
