@@ -4,8 +4,6 @@
 
 This file needs Python and pyarrow only. It has quantiles, intervals, fits and rules of its own, and checks the checksum
 and the name of every cell it reads. What it proves, and what it does not, is in docs/audit.md.
-
-`LEVELS` says how much of a claim is derived again.
 """
 
 from __future__ import annotations
@@ -36,7 +34,6 @@ LABELS |= {"undecided": "inconclusive", "not run": "not run"}
 """The label of every verdict. A claim that holds in direction only is false as stated."""
 NEAR = 1e-9
 """How far a number may be from the exported one: relatively, or absolutely below 1e-3."""
-
 Json = dict[str, Any]
 
 
@@ -190,12 +187,11 @@ def read_cell(store: Path, name: str, stated: Json, problems: list[tuple[str, st
     for whose, sha256 in (("entry.json", entry["sha256"]["rows.parquet"]), ("the export", stated["sha256"])):
         if found != sha256:
             problems.append((f"cell {name}", f"rows.parquet has checksum {found[:12]}, {whose} says {sha256[:12]}"))
-    meaning = {"fields": entry["cell"], "versions": entry["versions"], "kind": "MeasurementCell"}
+    meaning = {"fields": entry["cell"], "versions": entry.get("versions"), "kind": "MeasurementCell"}
     text = json.dumps(meaning, sort_keys=True, separators=(",", ":"), ensure_ascii=False)
-    if entry["versions"] is not None and hashlib.sha256(text.encode()).hexdigest()[:20] != name:
+    if entry.get("versions") and hashlib.sha256(text.encode()).hexdigest()[:20] != name:
         problems.append((f"cell {name}", "its description has another hash than its name"))
-    rows: list[Json] = pq.ParquetFile(folder / "rows.parquet").read(use_threads=False).to_pylist()
-    return rows
+    return list(pq.ParquetFile(folder / "rows.parquet").read(use_threads=False).to_pylist())
 
 
 class Evaluation:

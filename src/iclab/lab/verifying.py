@@ -8,6 +8,7 @@ from __future__ import annotations
 import math
 import random
 import tempfile
+import time
 import warnings
 from collections.abc import Callable, Collection
 from dataclasses import dataclass, field
@@ -54,7 +55,9 @@ class Verification:
     of: int = 0
     """How many cells the sample was drawn from."""
     too_long: int = 0
-    """Cells that were drawn and left out, because the time was up or they would take longer than what is left."""
+    """Cells that were drawn and left out, because they took longer than the time that was left."""
+    late: bool = False
+    """Whether the time was up before the sample was complete."""
     other_version: int = 0
     """Cells that were drawn and left out, because this version of iclab describes them otherwise."""
 
@@ -74,16 +77,17 @@ def verify(
         store: where the cells are.
         names: draw from the cells with these names only; by default from all.
         sample: how many cells to compute.
-        seconds: how long they took when they were stored, together and at most.
+        seconds: how long to go on. Cells that took longer than what is left, when they were stored, are left out.
         seed: changes the sample.
         tell: is told how many cells of how many are done.
     """
     listed = [entry for entry in entries(store) if names is None or entry.name in names]
     found = Verification(of=len(listed))
     random.Random(seed).shuffle(listed)
-    left = seconds
+    left, started = seconds, time.monotonic()
     for entry in listed:
-        if len(found.cells) == sample:
+        found.late = time.monotonic() - started > seconds
+        if len(found.cells) == sample or found.late:
             break
         took = read_about(entry)["seconds"]
         cell = _cell_of(entry)
