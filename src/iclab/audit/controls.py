@@ -64,9 +64,8 @@ def controls(document: Json, store: Path) -> Controls:
 def _swap(claim: Json, rows: Rows, found: Controls) -> None:
     """Exchange the two conditions of every point, if the claim is about which of them is larger."""
     part = claim["direction"] if claim["verdict"] == "in direction" else claim["size"]
-    sign = {"every_above": 1, "every_below": -1}.get(part["rule"])
     pairs = [sorted(_selections(point, rows)) for point in part["points"]]
-    if sign is None or part["also"] or sign * part["margins"][0] < 0 or any(len(pair) != 2 for pair in pairs):
+    if part["also"] or any(len(pair) != 2 for pair in pairs) or not all(_tells(part, p, rows) for p in part["points"]):
         return
     found.swapped += 1
 
@@ -79,6 +78,14 @@ def _swap(claim: Json, rows: Rows, found: Controls) -> None:
 
     if judge({**claim, "size": part, "direction": None}, again)[0] == "holds":
         found.survived_swap.append(claim["id"])
+
+
+def _tells(part: Json, point: Json, rows: Rows) -> bool:
+    """Return whether a point is a difference on one side of 0, or a ratio on one side of 1."""
+    sign = {"every_above": 1, "every_below": -1}.get(part["rule"], 0)
+    series = within_expression("series", point["how"]["value"])
+    level = {"-": 0.0, "/": 1.0}.get(rows.series[series.pop()]["of"][0]) if len(series) == 1 else None
+    return bool(sign) and level is not None and sign * (part["margins"][0] - level) >= 0
 
 
 def _shuffle(claim: Json, rows: Rows, found: Controls) -> None:

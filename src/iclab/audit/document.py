@@ -8,10 +8,9 @@ different. If they do not, something was lost on the way, and numbers are writte
 from __future__ import annotations
 
 import random
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from typing import Any
 
-from iclab import catalog
 from iclab._version import __version__
 from iclab.audit import program
 from iclab.audit.expressions import Writer, keys_of, traceable
@@ -19,8 +18,6 @@ from iclab.lab import MeasurementCell, Store
 from iclab.probes import Row, at_confidence, current_confidence
 from iclab.probes.tracing import Count, Number, tracing
 from iclab.study.claims import Claim, Judge, Judgement, Point
-from iclab.study.edition import best
-from iclab.study.experiment import Experiment
 from iclab.study.outcome import Outcome
 
 SCHEMA = {"name": "iclab-claims", "version": 1}
@@ -42,24 +39,6 @@ def document_of(outcomes: Iterable[Outcome], store: Store) -> Document:
         "counts": {label: labels.count(label) for label in sorted(set(program.LABELS.values()))},
         "experiments": experiments,
     }
-
-
-def outcomes_in(
-    store: Store, experiments: Iterable[Experiment[Any]], tell: Callable[[str], None] = lambda id_: None
-) -> list[Outcome]:
-    """Return the fullest outcome of every experiment that the store has results of."""
-    found = []
-    for experiment in experiments:
-        tell(experiment.id)
-        if outcome := best(experiment, store):
-            found.append(outcome)
-    return found
-
-
-def all_experiments(folder: str | None, store: Store) -> tuple[list[Experiment[Any]], list[str]]:
-    """Return the built-in experiments and users' own, and a line about each that cannot be used."""
-    mine, problems = catalog.own(folder, store.records())
-    return [*catalog.experiments().values(), *mine.values()], problems
 
 
 def _experiment(outcome: Outcome, store: Store) -> Document:

@@ -144,13 +144,14 @@ def _document(options: argparse.Namespace, ids: list[str] | None = None) -> Docu
     """Return the document of what the store has of the named experiments, or of all."""
     from iclab.audit.document import document_of
     from iclab.config import InputError
-    from iclab.study.edition import best
+    from iclab.study.edition import best, fullest
+    from iclab.study.sequences import remembered_editions
 
     store, listed = existing_store(options), _experiments(options, ids)
     outcomes = []
     with progress("deriving claims") as tell:
         for number, experiment in enumerate(listed, start=1):
-            if outcome := best(experiment, store):
+            if outcome := best(experiment, store) or fullest(remembered_editions(experiment, store), store):
                 outcomes.append(outcome)
             tell(number, len(listed))
     if not outcomes:
