@@ -73,7 +73,8 @@ def verify(options: argparse.Namespace) -> None:
     with progress("computing cells again") as tell:
         found = verifying.verify(store, names, **how, tell=tell)
     if not found.of:
-        raise InputError(f"store = {options.store}: has no cells{' of ' + ', '.join(options.ids) * bool(options.ids)}")
+        of = f" of {', '.join(options.ids)}" if options.ids else ""
+        raise InputError(f"store = {options.store}: has no cells{of}")
     print_json(asdict(found)) if options.json else _print_verification(found)
     if bad := sum(cell.found == "differs" for cell in found.cells):
         options.failed = InputError(f"{bad} of {len(found.cells)} cells differ from the store")
@@ -111,14 +112,14 @@ def _print_verification(found: Verification) -> None:
     counts = Counter(cell.found for cell in found.cells)
     told = ", ".join(f"{count} {what}" for what, count in counts.items())
     kinds = Counter(cell.kind for cell in found.cells)
-    print(
-        f"{kinds['training']} trainings and {kinds['measurement']} measurements of {found.of} cells: {told or 'none'}"
-    )
+    many = f"{kinds['training']} trainings and {kinds['measurement']} measurements"
+    print(f"{many} of {found.of} cells: {told or 'none'}")
     here = sum(cell.same_machine for cell in found.cells)
-    print(
-        f"made on this processor with these versions of torch, numba and numpy: {here}, which must agree bit for bit;"
-    )
-    print(f"made elsewhere, or before stores recorded it: {len(found.cells) - here}, within {TOLERANCE:g}")
+    if here:
+        print(f"{here} were made on this processor with this torch, numba and numpy: they must agree bit for bit")
+    if here < len(found.cells):
+        there = len(found.cells) - here
+        print(f"{there} were made elsewhere, or before stores recorded where: a difference of {TOLERANCE:g} is allowed")
     left = [f"{found.too_long} that take too long"] * bool(found.too_long)
     left += [f"{found.other_version} of another version"] * bool(found.other_version)
     if left or found.late:
