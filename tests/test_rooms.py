@@ -24,6 +24,7 @@ MAY_USE = {
     "testing": {"prompts", "models", "engines"},
     "api": {"prompts", "models", "engines", "probes", "theory", "lab", "study", "catalog"},
     "score": {"prompts", "models", "engines", "probes", "lab", "testing", "api"},
+    "audit": {"probes", "lab", "study"},
 }
 EVERYONES = {"config", "threads", "_version"}
 
