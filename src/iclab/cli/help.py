@@ -200,8 +200,9 @@ examples:
   iclab bench --executors           what a cell costs beside its work: 10,000 small cells, here and on Ray
 
 For each family: the loop people write in PyTorch, the same under torch.compile (needs a C++ compiler), JAX (if it is
-installed), iclab's engines without and with fused kernels, how the time grows with each size, and the machine's limit:
-a prompt's arithmetic at the speed of its own matrix product, exponential and random words. docs/speed.md explains."""
+installed), iclab's engines without and with fused kernels, the playground's engine in a browser (if Chromium and
+playwright are there), how the time grows with each size, and the machine's limit: a prompt's arithmetic at the speed of
+its own matrix product, exponential and random words. docs/speed.md explains."""
 
 STORE = """\
 examples:
