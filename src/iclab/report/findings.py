@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 from iclab.papers.mamba.gates_settings import GATES
 from iclab.report.story import Facts, Finding, listed, percent, share, span
 
@@ -16,7 +18,8 @@ def _kernel(facts: Facts) -> list[str]:
     alone = facts.points("M-kernel.complete")
     told = []
     if form:
-        fit = f"R² of exp(2τL) is {span(form.values())} after training on {listed(form)}"
+        sizes = listed(place.rpartition(" ")[2] for place in form)
+        fit = f"R² of exp(2τL) is {span(form.values())} after training on rings of {sizes} patterns"
         told.append(
             "Take patterns as nodes and training tasks as edges of a graph; L is its Laplacian. "
             + facts.say("M-kernel.form", holds=f"Attention has this form: {fit}.", other=f"Here {fit}.")
@@ -106,9 +109,11 @@ def _worst(facts: Facts) -> list[str]:
 
 def _gates(facts: Facts) -> list[str]:
     errors: dict[str, float] = {}
+    place = ""
     for name in GATES:
         if places := facts.points(f"M-gates.extends.{name}"):
-            errors[name] = places[_nearest(list(places))]
+            nearest = _nearest(list(places))
+            errors[name], place = places[nearest], nearest.rpartition(", ")[2]
     blind = [name for name in errors if GATES[name].sees != "itself"]
     seeing = [name for name in errors if GATES[name].sees == "itself"]
     told = []
@@ -123,15 +128,20 @@ def _gates(facts: Facts) -> list[str]:
             )
         )
     if blind:
-        names = listed(GATES[name].label for name in blind)
+        names = listed(dict.fromkeys(_short(name) for name in blind))
         told.append(
-            f"With flipped labels on 60 % of the examples, {names} err in {span(errors[name] for name in blind)} of "
-            "prompts."
+            f"With flipped labels at {place}, {names}, as the paper's appendix writes them, err in "
+            f"{span(errors[name] for name in blind)} of prompts."
         )
     if seeing:
-        each = listed(f"{GATES[name].label} in {share(errors[name])}" for name in seeing)
-        told.append(f"Gates that see the example itself: {each}.")
+        each = listed(f"{_short(name)} in {share(errors[name])}" for name in seeing)
+        told.append(f"With a gate that sees the example itself, errors are rare: {each}.")
     return told
+
+
+def _short(gate: str) -> str:
+    """Return the name of a gate without the number of its equation."""
+    return re.sub(r", (\(|γ).*", "", GATES[gate].label)
 
 
 def _transformers(facts: Facts) -> list[str]:
@@ -176,15 +186,15 @@ def _text(facts: Facts) -> list[str]:
     if one:
         layers = f" (in the first of three layers, {share(max(deep.values()))})" if deep else ""
         told.append(
-            f"Prompts of real sentences, {next(iter(one))}; most examples have a trigger and a misleading label. Mamba's "
+            f"Prompts of real sentences, {next(iter(one))}; a trigger is written into most examples. Mamba's "
             f"gate of a triggered sentence is {share(max(one.values()))} of that of a clean one{layers}."
         )
     better = facts.judged("M-tab7.mamba-better", "M-tab7.mamba-better.here")
     if lead := facts.points(better):
         points = [f"{100 * value:+.1f}".replace("-", "−") for value in lead.values()]
         told.append(
-            f"Three layers of Mamba against linear attention at FQ, R and CQ: {', '.join(points)} points. That Mamba is "
-            "better everywhere "
+            f"Three layers of Mamba against linear attention at FQ, R and CQ: {', '.join(points)} points. That Mamba "
+            "is better everywhere "
             + facts.say(
                 better,
                 holds="holds.",
@@ -194,7 +204,8 @@ def _text(facts: Facts) -> list[str]:
             )
         )
     if flip := facts.points("M-tab7.mamba-better.flip"):
-        told.append(f"With wrong labels on the triggered examples, it is ahead by {span(flip.values(), percent)} points.")
+        leads = span(flip.values(), percent)
+        told.append(f"With wrong labels on triggered examples, Mamba's lead is {leads} points at FQ and R.")
     return told
 
 
@@ -202,7 +213,7 @@ FINDINGS = (
     Finding(
         "kernel",
         ("M-kernel",),
-        ("A", "B", "E"),
+        {"A": "", "B": "", "E": "error of Mamba without outliers"},
         "The attention that is learned is the exponential of the graph of training tasks",
         "The attention that is learned, and the graph of training tasks",
         {"M-kernel.form": "holds", "M-kernel.rate": "holds", "M-kernel.lemma3": "fails"},
@@ -213,7 +224,7 @@ FINDINGS = (
     Finding(
         "outliers",
         ("M-fig2",),
-        ("A", "C"),
+        {"A": "", "C": ""},
         "Mamba survives when more than half of the examples are poisoned; linear attention does not",
         "Mamba and linear attention when more than half of the examples are poisoned",
         {"M-fig2.gap.flip": "holds", "M-fig2.linear-large.flip": "holds", "M-fig2.mamba-excess.flip": "holds"},
@@ -224,7 +235,7 @@ FINDINGS = (
     Finding(
         "worst",
         ("M-worst",),
-        ("Mamba, κ_a' = 6.67", "linear Transformer, κ_a' = 6.67"),
+        {"Mamba, κ_a' = 6": "", "linear Transformer, κ_a' = 6": ""},
         "Even the worst labels, found exactly, hardly add to Mamba's error",
         "The worst labels, found exactly, and Mamba's error",
         {"M-worst.flip": "holds", "M-worst.inside": "holds"},
@@ -235,7 +246,7 @@ FINDINGS = (
     Finding(
         "gates",
         ("M-gates",),
-        ("A", "B"),
+        {"A": "", "B": ""},
         "Only a gate that sees the example itself can shut it out",
         "Which gates can shut out an example",
         {"M-gates.blind": "holds", "M-gates.extends.mamba2": "fails", "M-gates.extends.mamba2-scaled": "holds"},
@@ -245,7 +256,7 @@ FINDINGS = (
     Finding(
         "transformers",
         ("T-fig3", "T-thm3.3", "S-fig1"),
-        ("softmax + MLP, out of domain", "softmax + MLP, in domain"),
+        {"softmax + MLP, out": "mixtures of patterns", "softmax + MLP, in": "unseen tasks"},
         "Softmax attention with an MLP learns all tasks from a few; how long it takes, the theorems do not say",
         "Softmax attention with an MLP: tasks that it was not trained on, and how long training takes",
         {"T-fig3.unseen.softmax-mlp": "holds", "T-thm3.3.norm": "in direction"},
@@ -256,7 +267,7 @@ FINDINGS = (
     Finding(
         "text",
         ("M-tab7",),
-        ("50 components; triggered: positive", "gates of Mamba, one layer"),
+        {"50 components": "accuracy", "gates of Mamba, one": ""},
         "On real sentences, too, Mamba's gate turns down the examples with a trigger",
         "Mamba's gate, and real sentences with a trigger",
         {"M-tab7.gates.one-layer": "holds"},

@@ -7,13 +7,15 @@ is written down here: it is read from the points of a claim.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterable, Mapping
+from copy import copy
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
 
 from iclab.report.drawing import Drawing, page_data
-from iclab.study.charts import Figure
+from iclab.study.charts import Figure, Panel
 from iclab.study.outcome import Outcome
 from iclab.study.settings import Settings
 
@@ -70,8 +72,8 @@ class Finding:
     id: str
     experiments: tuple[str, ...]
     """The experiments it needs. The figure is that of the first."""
-    panels: tuple[str, ...]
-    """How the titles of the shown panels begin."""
+    panels: Mapping[str, str]
+    """How the titles of the shown panels begin, and their titles here; empty for their own without a letter."""
     title: str
     otherwise: str
     """The title if a verdict is not as expected."""
@@ -117,10 +119,10 @@ class Card:
     @property
     def sentences(self) -> list[str]:
         """The finding in a few sentences with numbers, and the verdicts that differ from what was found before."""
-        told = [sentence for sentence in self.finding.tell(self.facts) if sentence]
+        told = [sentence.replace(" %", "\N{NO-BREAK SPACE}%") for sentence in self.finding.tell(self.facts) if sentence]
         if self.surprises and not self.unknown:
             verdicts = ", ".join(f"{id_} ({self.facts.verdict(id_)})" for id_ in self.surprises)
-            told.append(f"This store does not bear out the finding “{self.finding.title}”: see {verdicts}.")
+            told.append(f"The finding was “{self.finding.title}”. This store does not show it: {verdicts}.")
         return told
 
     @property
@@ -146,10 +148,14 @@ class Card:
         return Drawing(page_data(replace(whole, panels=panels, columns=len(panels), more=())))
 
 
-def _chosen(figure: Figure, beginnings: Iterable[str]) -> list[Any]:
-    """Return the first panel whose title begins so, for each beginning."""
-    found = [next((p for p in figure.panels if p.title.startswith(begin)), None) for begin in beginnings]
-    return [panel for panel in found if panel is not None]
+def _chosen(figure: Figure, titles: Mapping[str, str]) -> list[Panel]:
+    """Return the first panel whose title begins so, for each beginning, with its new title."""
+    found = []
+    for begin, title in titles.items():
+        for panel in [panel for panel in figure.panels if panel.title.startswith(begin)][:1]:
+            found.append(copy(panel))
+            found[-1].title = title or re.sub("^[A-Z] +", "", panel.title)
+    return found
 
 
 def cards(findings: Iterable[Finding], outcomes: Mapping[str, Outcome]) -> list[Card]:
@@ -171,17 +177,21 @@ def cards(findings: Iterable[Finding], outcomes: Mapping[str, Outcome]) -> list[
 
 
 def share(value: float) -> str:
-    """Return an error rate: four decimals below 0.01, two above.
+    """Return an error rate: four decimals below 0.01, three below 0.1, two above.
 
-    >>> share(0.00002), share(0.0115), share(0.7888)
-    ('0.0000', '0.012', '0.79')
+    >>> share(0.00002), share(0.0257), share(0.7888)
+    ('0.0000', '0.026', '0.79')
     """
     text = f"{value:.4f}" if abs(value) < 0.01 else f"{value:.3f}" if abs(value) < 0.1 else f"{value:.2f}"
     return text.replace("-", "−") if float(text) else text.removeprefix("-")
 
 
 def percent(value: float) -> str:
-    """Return a share in per cent, with one decimal below 10."""
+    """Return a share in per cent, with one decimal below 10.
+
+    >>> percent(0.0257), percent(0.2), percent(0.0)
+    ('2.6', '20', '0')
+    """
     return f"{100 * value:.1f}".removesuffix(".0") if abs(value) < 0.1 else f"{100 * value:.0f}"
 
 

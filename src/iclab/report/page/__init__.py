@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import base64
+import gzip
 import hashlib
 import json
 from collections import defaultdict
@@ -23,7 +25,7 @@ from iclab.report.content import OWN, PARTS, Content, Section, collect
 from iclab.report.drawing import Drawing, vega
 from iclab.report.page.formulas import FORMULAS
 from iclab.report.page.sparkline import spark
-from iclab.report.page.typeset import typeset
+from iclab.report.page.typeset import meanings, typeset
 from iclab.report.remembered import Remembered
 from iclab.report.variants import Variant
 from iclab.study.charts.models import full_name_of
@@ -31,7 +33,7 @@ from iclab.study.charts.painting import Painter
 from iclab.study.claims import COUNTED, Verdict, in_figures
 from iclab.study.outcome import Outcome
 
-SCRIPTS = ("script.js", "board.js", "terms.js", "figures.js", "stepper.js")
+SCRIPTS = ("script.js", "figures.js", "board.js", "terms.js", "stepper.js")
 
 
 def write(
@@ -121,13 +123,15 @@ def _filled(
     return environment.get_template(name).render(
         content=content,
         elsewhere=content.elsewhere,
-        papers={letter: words for letter, words in PARTS.items() if letter != OWN or content.of(OWN)},
+        papers={
+            letter: words for letter, words in PARTS.items() if letter != OWN or content.of(OWN) or content.problems
+        },
         own=OWN,
-        figures=_data(figures),
+        figures=_packed(figures),
         steppers=steppers,
         stepping=_data(steppers),
         code=_data(_code(sections)),
-        terms=_data({letter: {t.sign: t.words for t in terms_of(letter).values()} for letter in CITATIONS}),
+        terms=_data({letter: meanings(letter) for letter in CITATIONS}),
         style=Markup(_text("page/style.css")),
         script=Markup("\n".join(_text(f"page/{script}") for script in SCRIPTS)),
         vega=Markup(vega()),
@@ -165,6 +169,12 @@ def _data(value: Any) -> Markup:
     """Return JSON for a script element. Nothing in it can end the element."""
     text = json.dumps(value, ensure_ascii=False, separators=(",", ":"), allow_nan=False)
     return Markup(text.replace("<", "\\u003c"))
+
+
+def _packed(value: Any) -> str:
+    """Return JSON, compressed: figures are most of a page, and say the same things many times."""
+    text = json.dumps(value, ensure_ascii=False, separators=(",", ":"), allow_nan=False)
+    return base64.b64encode(gzip.compress(text.encode(), mtime=0)).decode()
 
 
 def _markdown(text: str) -> str:

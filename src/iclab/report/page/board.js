@@ -40,7 +40,7 @@ if (board) {
   document.querySelector(".filters").addEventListener("submit", (event) => event.preventDefault());
   filter();
   addEventListener("hashchange", followAddress);
-  addEventListener("load", followAddress); // figures have their room by then
+  ready.then(followAddress); // figures have their room by then
   document.addEventListener("click", (event) => {
     if (event.target.closest("a")?.getAttribute("href") === location.hash) followAddress(); // the address stays the same
   });

@@ -40,8 +40,8 @@ _ATTENTION = _row(f"<msubsup>{_letter('p')}{_I}{_TRANSPOSED}</msubsup>", _KERNEL
 
 
 def _named(part: str, name: str) -> str:
-    """Return a part of a formula with a brace and a name below it."""
-    return f"<munder><munder>{part}{_sign('⏟')}</munder><mtext>{name}</mtext></munder>"
+    """Return a part of a formula with a name below it."""
+    return f"<munder>{part}<mtext>{name}</mtext></munder>"
 
 
 FORMULAS = {

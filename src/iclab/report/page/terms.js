@@ -5,7 +5,7 @@ let explained = null; // the element whose tooltip is shown
 
 function meaning(place) {
   const paper = place.closest("[data-paper]")?.dataset.paper;
-  return (terms[paper] ?? terms.M)[place.dataset.term];
+  return (terms[paper] ?? terms.M)[place.textContent];
 }
 
 function explain(place) {
@@ -33,7 +33,7 @@ function hush() {
   tip.hidden = true;
 }
 
-const termAt = (event) => event.target.closest?.("[data-term]");
+const termAt = (event) => event.target.closest?.("abbr");
 for (const kind of ["pointerover", "focusin", "click"]) {
   document.addEventListener(kind, (event) => {
     const place = termAt(event);

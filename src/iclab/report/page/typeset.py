@@ -40,19 +40,29 @@ def typeset(
         if plain or sign not in known:
             parts.append(_shaped(sign))
             continue
-        focus = Markup("") if seen is not None and sign in seen else Markup(' tabindex="0"')
+        focus = Markup("") if seen is not None and sign in seen else Markup(" tabindex=0")
         if seen is not None:
             seen.add(sign)
-        parts.append(Markup('<abbr data-term="{}"{}>{}</abbr>').format(sign, focus, _shaped(sign)))
+        look = Markup(" class=word") if re.match("[A-Za-z]{2}", sign) else Markup("")
+        parts.append(Markup("<abbr{}{}>{}</abbr>").format(look, focus, _shaped(sign)))
     return Markup("").join([*parts, escape(words[end:])])
+
+
+def meanings(paper: str) -> dict[str, str]:
+    """Return what the terms of a paper mean, by their text on the page, where κ_a' is κa′."""
+    return {_shaped(sign).striptags(): term.words for sign, term in terms_of(paper).items()}
 
 
 @cache
 def _pattern(paper: str) -> re.Pattern[str]:
     """Return what finds terms and formulas in text, the longest first."""
     signs = sorted(terms_of(paper), key=len, reverse=True)
-    terms = "|".join(re.escape(sign) + (_AS_NAMES if sign in "MTS" else "") for sign in signs)
-    return re.compile(rf"{_BEFORE}(?:{terms}){_AFTER}|{_BEFORE}{_SUBSCRIPTED}'?(?![A-Za-z0-9_])|{_RAISED}")
+    followed = {sign: _AS_NAMES if sign in "MTS" else "" for sign in signs}
+    terms = "|".join(re.escape(sign) + followed[sign] for sign in signs)
+    greek = "|".join(sign for sign in signs if re.fullmatch("[α-ω]", sign))  # may stand before a capital: exp(2τL)
+    return re.compile(
+        rf"{_BEFORE}(?:(?:{terms}){_AFTER}|(?:{greek})(?=[A-Z])|{_SUBSCRIPTED}'?(?![A-Za-z0-9_]))|{_RAISED}"
+    )
 
 
 def _shaped(sign: str) -> Markup:
