@@ -213,7 +213,7 @@ FINDINGS = (
     Finding(
         "kernel",
         ("M-kernel",),
-        {"A": "", "B": "", "E": "error of Mamba without outliers"},
+        {"A": "", "B": "", "E": "Mamba, clean prompts"},
         "The attention that is learned is the exponential of the graph of training tasks",
         "The attention that is learned, and the graph of training tasks",
         {"M-kernel.form": "holds", "M-kernel.rate": "holds", "M-kernel.lemma3": "fails"},
