@@ -25,7 +25,7 @@ MAY_USE = {
     "api": {"prompts", "models", "engines", "probes", "theory", "lab", "study", "catalog"},
     "score": {"prompts", "models", "engines", "probes", "lab", "testing", "api"},
 }
-EVERYONES = {"config", "glossary", "_version"}
+EVERYONES = {"config", "glossary", "threads", "_version"}
 
 
 def imported(path):
