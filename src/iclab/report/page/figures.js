@@ -91,12 +91,15 @@ async function draw(place) {
   const columns = columnsAt(place);
   const width = limited(figure, (roomOf(place) - SPACING * (columns - 1)) / columns - AXIS);
   place.dataset.columns = columns;
+  figure.label ??= place.getAttribute("aria-label");
   try {
     const { view } = await vegaEmbed(place, specOf(figure, columns, width), { ...OPTIONS, config: config() });
     if (+place.dataset.columns !== columns) { view.finalize(); return; } // the window has changed meanwhile
     figure.view?.finalize();
     figure.view = view;
     place.classList.remove("problem");
+    place.setAttribute("role", "img"); // Vega takes both away
+    place.setAttribute("aria-label", figure.label);
     await fit(place);
   } catch (error) {
     place.textContent = `The figure cannot be drawn. ${error}`;
