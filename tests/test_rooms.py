@@ -26,7 +26,7 @@ MAY_USE = {
     "score": {"prompts", "models", "engines", "probes", "lab", "testing", "api"},
     "audit": {"probes", "lab", "study"},
 }
-EVERYONES = {"config", "threads", "_version"}
+EVERYONES = {"config", "glossary", "threads", "_version"}
 
 
 def imported(path):
