@@ -1,0 +1,96 @@
+r"""A Markdown extension that typesets mathematics when the site is built, so that no page fetches a script.
+
+``$…$`` and a pair of lines ``$$`` hold LaTeX, as on GitHub, and become MathML. ``\tag{A}`` numbers an equation. In plain
+text, the papers' letters get their indices and exponents: ``κ_a'`` and ``M1^−0.5`` are written as on paper.
+"""
+
+from __future__ import annotations
+
+import re
+import xml.etree.ElementTree as etree
+from typing import Any
+
+from latex2mathml.converter import convert
+from markdown import Markdown
+from markdown.extensions import Extension
+from markdown.inlinepatterns import InlineProcessor
+from markdown.preprocessors import Preprocessor
+
+TAG = re.compile(r"\\tag\{(.*?)\}")
+
+
+def displayed(latex: str) -> str:
+    """Return a displayed equation as HTML, with its number at the right."""
+    tag = TAG.search(latex)
+    number = f'<span class="equation-number">({tag[1]})</span>' if tag else ""
+    return f'<div class="equation">{convert(TAG.sub("", latex), display="block")}{number}</div>'
+
+
+class DisplayedEquations(Preprocessor):
+    """Equations between two lines that are ``$$``."""
+
+    def run(self, lines: list[str]) -> list[str]:
+        """Replace each by a placeholder of its HTML."""
+        text = "\n".join(lines)
+        keep = self.md.htmlStash.store
+        return re.sub(r"(?m)^\$\$\n(.*?)\n\$\$$", lambda m: "\n" + keep(displayed(m[1])) + "\n", text, flags=re.S).split("\n")
+
+
+class InlineEquations(InlineProcessor):
+    """LaTeX between two ``$``."""
+
+    def handleMatch(self, m: re.Match[str], data: str) -> tuple[Any, int, int]:  # noqa: N802 (Markdown's name)
+        """Return the equation as MathML."""
+        return self.md.htmlStash.store(convert(m[1])), m.start(0), m.end(0)
+
+
+class Raised(InlineProcessor):
+    """What stands after ``^``: a number, a letter, or anything in braces or parentheses."""
+
+    def handleMatch(self, m: re.Match[str], data: str) -> tuple[Any, int, int]:  # noqa: N802
+        """Return it as an exponent."""
+        raised = etree.Element("sup")
+        raised.text = m[1].strip("{}") if m[1].startswith("{") else m[1]
+        return raised, m.start(0), m.end(0)
+
+
+class Letters(InlineProcessor):
+    """A single letter with an index after ``_``, a star or both, and the numbers of patterns, M1 and M2."""
+
+    def handleMatch(self, m: re.Match[str], data: str) -> tuple[Any, int, int]:  # noqa: N802
+        """Return the letter with its index."""
+        whole = etree.Element("span", {"class": "letter"})
+        whole.text = m["letter"] or "M"
+        if m["star"]:
+            etree.SubElement(whole, "sup").text = "∗"
+        index = m["number"] or (m["index"] or "").strip("{}")
+        if index:
+            etree.SubElement(whole, "sub").text = index
+        if m["prime"]:
+            prime = etree.SubElement(whole, "span")
+            prime.text = "′"
+        return whole, m.start(0), m.end(0)
+
+
+LETTERS = r"""(?x)
+(?<![A-Za-z_*\\])(?P<letter>[A-Za-zΑ-Ωα-ωℓµ])
+(?: (?P<star>\*)?_(?P<index>\{[^{}]+\}|[A-Za-z0-9α-ω]+(?![A-Za-z_(])) (?P<prime>'(?!\w))? | \*(?=[\s‖,.;)/]) )
+| (?<![\w])M(?P<number>[12])(?!\w)
+"""
+PARENTHESES = r"\((?:[^()]|\([^()]*\))*\)"
+
+
+class Typeset(Extension):
+    """Mathematics for pages that are read on GitHub too."""
+
+    def extendMarkdown(self, md: Markdown) -> None:  # noqa: N802
+        """Register the parts: equations after fenced code, and letters before emphasis."""
+        md.preprocessors.register(DisplayedEquations(md), "displayed-equations", 24)
+        md.inlinePatterns.register(InlineEquations(r"(?<![\\$\w])\$(?=\S)([^$\n]+?)(?<=\S)\$(?!\w)", md), "inline-equations", 185)
+        md.inlinePatterns.register(Raised(rf"(?<=[\w)'])\^(\{{[^{{}}]+\}}|{PARENTHESES}|[−-]?\w+(?:\.\d+)?)", md), "raised", 75)
+        md.inlinePatterns.register(Letters(LETTERS, md), "letters", 72)
+
+
+def makeExtension(**kwargs: Any) -> Typeset:  # noqa: N802 (Markdown looks for this name)
+    """Return the extension."""
+    return Typeset(**kwargs)
