@@ -1,7 +1,7 @@
 """Install the built wheel as a user would, and use it: ``python tools/check_dist.py dist``.
 
-The wheel must hold every file of the package and the source archive everything that tests and documentation need. Then the wheel goes
-into a new environment, and a figure, the report and the playground are made in a folder outside the clone.
+The wheel must hold every file of the package, and the source archive everything that tests and documentation need.
+Then the wheel goes into a new environment, and a figure and the playground are made in a folder outside the clone.
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ import tarfile
 import tempfile
 import venv
 import zipfile
+from collections import Counter
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -29,7 +30,7 @@ def files(folder: str) -> set[str]:
 def check_contents(wheel: Path, archive: Path) -> None:
     """Require that nothing is missing."""
     held = set(zipfile.ZipFile(wheel).namelist())
-    missing = {name for name in files("src") if not name.endswith(".nbi")} - held
+    missing = files("src") - held
     assert not missing, f"not in {wheel.name}: {sorted(missing)}"
     with tarfile.open(archive) as opened:
         held = {name.partition("/")[2] for name in opened.getnames()}
@@ -40,7 +41,7 @@ def check_contents(wheel: Path, archive: Path) -> None:
 
 
 def check_use(wheel: Path, place: Path) -> None:
-    """Install the wheel into a new environment and make a figure, the report and the playground there."""
+    """Install the wheel into a new environment, and make a figure and the playground there."""
     venv.create(place / "environment", with_pip=True)
     programs = place / "environment" / "bin"
     environment = {name: value for name, value in os.environ.items() if not name.startswith(("PYTHON", "ICLAB"))}
@@ -48,7 +49,9 @@ def check_use(wheel: Path, place: Path) -> None:
 
     def call(program: str, *words: str) -> str:
         print(f"running: {program} {' '.join(words)}", flush=True)
-        finished = subprocess.run([programs / program, *words], cwd=place, env=environment, stdout=subprocess.PIPE, text=True)
+        finished = subprocess.run(
+            [programs / program, *words], cwd=place, env=environment, stdout=subprocess.PIPE, text=True
+        )
         assert finished.returncode == 0, f"{program} {words[0]} ended with exit code {finished.returncode}"
         return finished.stdout
 
@@ -56,10 +59,11 @@ def check_use(wheel: Path, place: Path) -> None:
     version = wheel.name.split("-")[1]
     assert call("iclab", "--version") == f"iclab {version}\n"
     found = json.loads(call("iclab", "run", "M-fig2", "--quick", "--json"))
-    print("claims of M-fig2:", found)
-    call("iclab", "playground", "--json")
-    made = sorted(path.relative_to(place).as_posix() for path in (place / "results").rglob("*.html"))
-    print("made:", ", ".join(made))
+    assert found["complete"]
+    print("claims of M-fig2:", dict(Counter(claim["verdict"] for claim in found["claims"])))
+    assert (place / found["figure"]).stat().st_size > 10_000
+    page = place / json.loads(call("iclab", "playground", "--json"))["playground"]
+    assert "</html>" in page.read_text("utf-8")
 
 
 if __name__ == "__main__":

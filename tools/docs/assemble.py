@@ -1,8 +1,8 @@
 """Gather the pages of the site: ``python tools/docs/assemble.py FOLDER``.
 
-The pages are read on GitHub as they stand, so they link to files of the repository. Here every such file gets a page: those of
-docs/, some from elsewhere, executed notebooks, and a listing for each source file or folder that a page points to. A link to a
-file that does not exist ends the build.
+The pages are read on GitHub as they stand, so they link to files of the repository. Here every such file gets a page:
+those of docs/, some from elsewhere, executed notebooks, and a listing for each source file or folder that a page points
+to. A link to a file that does not exist ends the build.
 """
 
 from __future__ import annotations
@@ -41,9 +41,9 @@ class Site:
             path = source.relative_to(ROOT).as_posix()
             if source.suffix == ".md":
                 self.write(path, source.read_text("utf-8"))
-            elif source.parent.name == "notebooks":
+            elif source.suffix == ".py":
                 self.write(path, rendered(source, self.folder / "notebooks"))
-            elif source.is_file():
+            elif source.suffix in (".png", ".css"):
                 target = self.folder / source.relative_to(ROOT / "docs")
                 target.parent.mkdir(parents=True, exist_ok=True)
                 shutil.copyfile(source, target)
@@ -62,6 +62,8 @@ class Site:
 
     def turned(self, link: re.Match[str], path: str, page: str) -> str:
         """Return a link to a file of the repository as one to its page."""
+        if (self.folder / page).parent.joinpath(link["target"]).is_file() and path.endswith(".py"):
+            return link[0]  # a picture that a notebook has drawn
         folder = path if (ROOT / path).is_dir() else os.path.dirname(path)
         target = os.path.normpath(os.path.join(folder, link["target"]))
         if not (ROOT / target).exists():
@@ -74,7 +76,11 @@ class Site:
         if path in ELSEWHERE:
             return ELSEWHERE[path]
         if path.startswith("docs/"):
-            return str(PurePosixPath(path.removeprefix("docs/")).with_suffix(".md" if path.endswith(".py") else PurePosixPath(path).suffix))
+            return str(
+                PurePosixPath(path.removeprefix("docs/")).with_suffix(
+                    ".md" if path.endswith(".py") else PurePosixPath(path).suffix
+                )
+            )
         if path not in self.listings:
             self.listings.append(path)
         return f"source/{path.removeprefix('src/')}" + ("/index.md" if (ROOT / path).is_dir() else ".md")
@@ -95,7 +101,9 @@ def said(file: Path) -> str:
     """Return the first line of a module's docstring."""
     if file.is_dir():
         file = file / "__init__.py"
-    text = (ast.get_docstring(ast.parse(file.read_text("utf-8"))) if file.suffix == ".py" and file.exists() else None) or ""
+    text = (
+        ast.get_docstring(ast.parse(file.read_text("utf-8"))) if file.suffix == ".py" and file.exists() else None
+    ) or ""
     return f": {text.splitlines()[0]}" if text else ""
 
 

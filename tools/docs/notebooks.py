@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import os
 import tempfile
 from pathlib import Path
 
 import jupytext
+from jupyter_client.manager import AsyncKernelManager
 from nbclient import NotebookClient
 from nbconvert import MarkdownExporter
 
@@ -18,12 +18,14 @@ def rendered(source: Path, folder: Path) -> str:
     """
     notebook = jupytext.read(source)
     with tempfile.TemporaryDirectory() as place:
-        client = NotebookClient(notebook, timeout=600, resources={"metadata": {"path": place}})
-        client.execute(env=os.environ | {"PYTHONPATH": place})
+        kernel = AsyncKernelManager(transport="ipc", kernel_name="python3")  # no port of this machine is opened
+        NotebookClient(notebook, km=kernel, timeout=600, resources={"metadata": {"path": place}}).execute()
     exporter = MarkdownExporter()
     exporter.exclude_input_prompt = exporter.exclude_output_prompt = True
-    text, resources = exporter.from_notebook_node(notebook, {"unique_key": source.stem, "output_files_dir": source.stem})
+    text, resources = exporter.from_notebook_node(
+        notebook, {"unique_key": source.stem, "output_files_dir": source.stem}
+    )
     for name, data in resources["outputs"].items():
         (folder / name).parent.mkdir(parents=True, exist_ok=True)
         (folder / name).write_bytes(data)
-    return text
+    return text.replace("![svg]", "![What the code above draws]")

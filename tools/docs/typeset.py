@@ -1,14 +1,15 @@
 r"""A Markdown extension that typesets mathematics when the site is built, so that no page fetches a script.
 
-``$…$`` and a pair of lines ``$$`` hold LaTeX, as on GitHub, and become MathML. ``\tag{A}`` numbers an equation. In plain
-text, the papers' letters get their indices and exponents: ``κ_a'`` and ``M1^−0.5`` are written as on paper.
+``$…$`` and a pair of lines ``$$`` hold LaTeX, as on GitHub, and become MathML. ``\tag{A}`` numbers an equation. In
+plain text, the papers' letters get their indices and exponents: ``κ_a'`` and ``M1^−0.5`` are written as on paper.
+Examples in docstrings are shown as code.
 """
 
 from __future__ import annotations
 
 import re
-import xml.etree.ElementTree as etree
 from typing import Any
+from xml.etree import ElementTree
 
 from latex2mathml.converter import convert
 from markdown import Markdown
@@ -33,7 +34,18 @@ class DisplayedEquations(Preprocessor):
         """Replace each by a placeholder of its HTML."""
         text = "\n".join(lines)
         keep = self.md.htmlStash.store
-        return re.sub(r"(?m)^\$\$\n(.*?)\n\$\$$", lambda m: "\n" + keep(displayed(m[1])) + "\n", text, flags=re.S).split("\n")
+        return re.sub(
+            r"(?m)^\$\$\n(.*?)\n\$\$$", lambda m: "\n" + keep(displayed(m[1])) + "\n", text, flags=re.S
+        ).split("\n")
+
+
+class Sessions(Preprocessor):
+    """Paragraphs that begin with ``>>>``, as docstrings have them: code, and not quotations of quotations."""
+
+    def run(self, lines: list[str]) -> list[str]:
+        """Put each into a fence."""
+        text = "\n".join(lines)
+        return re.sub(r"(?ms)^(>>> .*?)(?=\n\s*\n|\Z)", r"```pycon\n\1\n```", text).split("\n")
 
 
 class InlineEquations(InlineProcessor):
@@ -49,7 +61,7 @@ class Raised(InlineProcessor):
 
     def handleMatch(self, m: re.Match[str], data: str) -> tuple[Any, int, int]:  # noqa: N802
         """Return it as an exponent."""
-        raised = etree.Element("sup")
+        raised = ElementTree.Element("sup")
         raised.text = m[1].strip("{}") if m[1].startswith("{") else m[1]
         return raised, m.start(0), m.end(0)
 
@@ -59,15 +71,15 @@ class Letters(InlineProcessor):
 
     def handleMatch(self, m: re.Match[str], data: str) -> tuple[Any, int, int]:  # noqa: N802
         """Return the letter with its index."""
-        whole = etree.Element("span", {"class": "letter"})
+        whole = ElementTree.Element("span", {"class": "letter"})
         whole.text = m["letter"] or "M"
         if m["star"]:
-            etree.SubElement(whole, "sup").text = "∗"
+            ElementTree.SubElement(whole, "sup").text = "∗"
         index = m["number"] or (m["index"] or "").strip("{}")
         if index:
-            etree.SubElement(whole, "sub").text = index
+            ElementTree.SubElement(whole, "sub").text = index
         if m["prime"]:
-            prime = etree.SubElement(whole, "span")
+            prime = ElementTree.SubElement(whole, "span")
             prime.text = "′"
         return whole, m.start(0), m.end(0)
 
@@ -85,9 +97,14 @@ class Typeset(Extension):
 
     def extendMarkdown(self, md: Markdown) -> None:  # noqa: N802
         """Register the parts: equations after fenced code, and letters before emphasis."""
+        md.preprocessors.register(Sessions(md), "sessions", 40)
         md.preprocessors.register(DisplayedEquations(md), "displayed-equations", 24)
-        md.inlinePatterns.register(InlineEquations(r"(?<![\\$\w])\$(?=\S)([^$\n]+?)(?<=\S)\$(?!\w)", md), "inline-equations", 185)
-        md.inlinePatterns.register(Raised(rf"(?<=[\w)'])\^(\{{[^{{}}]+\}}|{PARENTHESES}|[−-]?\w+(?:\.\d+)?)", md), "raised", 75)
+        md.inlinePatterns.register(
+            InlineEquations(r"(?<![\\$\w])\$(?=\S)([^$\n]+?)(?<=\S)\$(?!\w)", md), "inline-equations", 185
+        )
+        md.inlinePatterns.register(
+            Raised(rf"(?<=[\w)'])\^(\{{[^{{}}]+\}}|{PARENTHESES}|[−-]?\w+(?:\.\d+)?)", md), "raised", 75
+        )
         md.inlinePatterns.register(Letters(LETTERS, md), "letters", 72)
 
 
