@@ -6,7 +6,6 @@ import tempfile
 from pathlib import Path
 
 import jupytext
-from jupyter_client.manager import AsyncKernelManager
 from nbclient import NotebookClient
 from nbconvert import MarkdownExporter
 
@@ -18,8 +17,8 @@ def rendered(source: Path, folder: Path) -> str:
     """
     notebook = jupytext.read(source)
     with tempfile.TemporaryDirectory() as place:
-        kernel = AsyncKernelManager(transport="ipc", kernel_name="python3")  # no port of this machine is opened
-        NotebookClient(notebook, km=kernel, timeout=600, resources={"metadata": {"path": place}}).execute()
+        how = {"timeout": 600, "startup_timeout": 300, "extra_arguments": ["--log-level=ERROR"]}
+        NotebookClient(notebook, resources={"metadata": {"path": place}}, **how).execute()
     exporter = MarkdownExporter()
     exporter.exclude_input_prompt = exporter.exclude_output_prompt = True
     text, resources = exporter.from_notebook_node(
