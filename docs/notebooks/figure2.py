@@ -31,9 +31,7 @@ from iclab.prompts import Stream
 
 # %%
 prompts = iclab.Prompts(tasks="ring:3", outliers=iclab.Outliers(fraction=0.6, scale=2.0))
-batch = prompts.draw(
-    [0], Stream.TEST, count=1
-)  # a pure function of the seed and these arguments
+batch = prompts.draw([0], Stream.TEST, count=1)  # a pure function of these arguments
 
 print(f"the query's true label: {batch.target[0, 0, 0]:+.0f}")
 print("example  same pattern as the query  outlier  label shown")
@@ -53,13 +51,13 @@ print("    …    and 12 more, then the query")
 mamba = iclab.train("mamba", prompts, iclab.Recipe(steps=400, step_size=1.0), seeds=8)
 linear = iclab.train("linear", prompts, iclab.Recipe(steps=400, step_size=0.05), seeds=8)
 for run in (mamba, linear):
-    print(run, "— training loss at the end:", run.losses[-50:].mean().round(3))
+    print(run, "training loss at the end:", run.losses[-50:].mean().round(3))
 
 # %% [markdown]
 # ## The error
 #
-# Now the test is harder than the training: outliers are stronger, come from patterns that were not in training, and show the
-# *wrong* label each time (`flip`). Both intervals are 95 %: one over seeds, one over test prompts.
+# Now the test is harder than the training: outliers are stronger, are mixtures of those of the training with a new direction, and
+# show the *wrong* label each time (`flip`). Both intervals are 95 %: one over seeds, one over test prompts.
 
 # %%
 poisoned = iclab.Prompts(
@@ -79,7 +77,8 @@ models = {
     "Mamba": ("mamba", iclab.Recipe(steps=400, step_size=1.0)),
     "linear Transformer": ("linear", iclab.Recipe(steps=400, step_size=0.05)),
 }
-iclab.compare(models, prompts, poisoned, over=over, seeds=8, count=2_000)
+comparison = iclab.compare(models, prompts, poisoned, over=over, seeds=8, count=2_000)
+comparison.chart
 
 # %% [markdown]
 # The linear Transformer counts votes: above one half, the wrong labels win. Mamba holds on until hardly any prompt has a clean

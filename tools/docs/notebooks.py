@@ -17,8 +17,9 @@ def rendered(source: Path, folder: Path) -> str:
     """
     notebook = jupytext.read(source)
     with tempfile.TemporaryDirectory() as place:
-        how = {"timeout": 600, "startup_timeout": 300, "extra_arguments": ["--log-level=ERROR"]}
-        NotebookClient(notebook, resources={"metadata": {"path": place}}, **how).execute()
+        patience = {"timeout": 600, "startup_timeout": 300}
+        shown = {"coalesce_streams": True, "extra_arguments": ["--log-level=ERROR"]}
+        NotebookClient(notebook, resources={"metadata": {"path": place}}, **patience, **shown).execute()
     exporter = MarkdownExporter()
     exporter.exclude_input_prompt = exporter.exclude_output_prompt = True
     text, resources = exporter.from_notebook_node(

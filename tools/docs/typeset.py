@@ -73,7 +73,7 @@ class Letters(InlineProcessor):
         """Return the letter with its index."""
         whole = ElementTree.Element("span", {"class": "letter"})
         whole.text = m["letter"] or "M"
-        if m["star"]:
+        if "*" in m[0]:
             ElementTree.SubElement(whole, "sup").text = "∗"
         index = m["number"] or (m["index"] or "").strip("{}")
         if index:
@@ -86,7 +86,7 @@ class Letters(InlineProcessor):
 
 LETTERS = r"""(?x)
 (?<![A-Za-z_*\\])(?P<letter>[A-Za-zΑ-Ωα-ωℓµ])
-(?: (?P<star>\*)?_(?P<index>\{[^{}]+\}|[A-Za-z0-9α-ω]+(?![A-Za-z_(])) (?P<prime>'(?!\w))? | \*(?=[\s‖,.;)/]) )
+(?: \*?_(?P<index>\{[^{}]+\}|[A-Za-z0-9α-ω]+(?![A-Za-z_(])) (?P<prime>'(?!\w))? | \*(?=[\s‖,.;)/]) )
 | (?<![\w])M(?P<number>[12])(?!\w)
 """
 PARENTHESES = r"\((?:[^()]|\([^()]*\))*\)"
@@ -103,7 +103,7 @@ class Typeset(Extension):
             InlineEquations(r"(?<![\\$\w])\$(?=\S)([^$\n]+?)(?<=\S)\$(?!\w)", md), "inline-equations", 185
         )
         md.inlinePatterns.register(
-            Raised(rf"(?<=[\w)'])\^(\{{[^{{}}]+\}}|{PARENTHESES}|[−-]?\w+(?:\.\d+)?)", md), "raised", 75
+            Raised(rf"(?<=[\w)'])\^(\{{[^{{}}]+\}}|[−-]?{PARENTHESES}|[−-]?\w+(?:\.\d+)?)", md), "raised", 75
         )
         md.inlinePatterns.register(Letters(LETTERS, md), "letters", 72)
 
