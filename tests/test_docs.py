@@ -47,17 +47,20 @@ def test_mathematics_is_typeset_and_code_is_not(tool):
     typeset = tool("typeset")
 
     def html(text):
-        return markdown.markdown(text, extensions=["fenced_code", typeset.Typeset()])
+        return markdown.markdown(text, extensions=["fenced_code", "tables", typeset.Typeset()])
 
     assert "<math" in html("$x^2$")
     assert "equation-number" in html("$$\nx = y \\tag{A}\n$$")
     assert "κ<sub>a</sub>" in html("κ_a' and outlier_fraction")
     assert "<sub>fraction</sub>" not in html("κ_a' and outlier_fraction")
     assert "<sup>−0.57</sup>" in html("V^0.49 and M1^−0.57")
+    assert "κ<sub>a</sub>" in html("**κ_a' decides** and *a* u_m(h)")
+    assert html("*a*, then *b*").count("<em>") == 2
     assert html("`κ_a^2`") == "<p><code>κ_a^2</code></p>"
     assert "v<sup>∗</sup></span>‖" in html("‖v*‖²")
     assert "2<sup>−(k+1)</sup>" in html("2^−(k+1) and (1 + r)^t")
     assert html("the norm ‖v*‖ of v*_s and *one* word").count("<em>") == 1
+    assert "<code>|x|</code>" in html("a | b\n--|--\n`\\|x\\|` | c")
     assert "<pre>" in html(">>> 1 + 1\n2")
 
 

@@ -15,6 +15,7 @@ from latex2mathml.converter import convert
 from markdown import Markdown
 from markdown.extensions import Extension
 from markdown.inlinepatterns import InlineProcessor
+from markdown.postprocessors import Postprocessor
 from markdown.preprocessors import Preprocessor
 
 TAG = re.compile(r"\\tag\{(.*?)\}")
@@ -85,11 +86,19 @@ class Letters(InlineProcessor):
 
 
 LETTERS = r"""(?x)
-(?<![A-Za-z_*\\])(?P<letter>[A-Za-zΑ-Ωα-ωℓµ])
-(?: \*?_(?P<index>\{[^{}]+\}|[A-Za-z0-9α-ω]+(?![A-Za-z_(])) (?P<prime>'(?!\w))? | \*(?=[\s‖,.;)/]) )
+(?<![A-Za-z_\\])(?P<letter>[A-Za-zΑ-Ωα-ωℓµ])
+(?: \*?_(?P<index>\{[^{}]+\}|[A-Za-z0-9α-ω]+(?![A-Za-z_])) (?P<prime>'(?!\w))? | (?<!\*.)\*(?=[\s‖,.;)/]) )
 | (?<![\w])M(?P<number>[12])(?!\w)
 """
 PARENTHESES = r"\((?:[^()]|\([^()]*\))*\)"
+
+
+class CodeInTables(Postprocessor):
+    """GitHub takes the backslash before a bar in a table's code away; Markdown leaves it."""
+
+    def run(self, text: str) -> str:
+        """Take it away."""
+        return re.sub(r"<code>[^<]*</code>", lambda code: code[0].replace("\\|", "|"), text)
 
 
 class Typeset(Extension):
@@ -98,6 +107,7 @@ class Typeset(Extension):
     def extendMarkdown(self, md: Markdown) -> None:  # noqa: N802
         """Register the parts: equations after fenced code, and letters before emphasis."""
         md.preprocessors.register(Sessions(md), "sessions", 40)
+        md.postprocessors.register(CodeInTables(md), "code-in-tables", 0)
         md.preprocessors.register(DisplayedEquations(md), "displayed-equations", 24)
         md.inlinePatterns.register(
             InlineEquations(r"(?<![\\$\w])\$(?=\S)([^$\n]+?)(?<=\S)\$(?!\w)", md), "inline-equations", 185
