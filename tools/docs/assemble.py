@@ -12,7 +12,7 @@ import os
 import re
 import shutil
 import sys
-from pathlib import Path, PurePosixPath
+from pathlib import Path
 
 from notebooks import rendered
 
@@ -76,11 +76,7 @@ class Site:
         if path in ELSEWHERE:
             return ELSEWHERE[path]
         if path.startswith("docs/"):
-            return str(
-                PurePosixPath(path.removeprefix("docs/")).with_suffix(
-                    ".md" if path.endswith(".py") else PurePosixPath(path).suffix
-                )
-            )
+            return re.sub(r"\.py$", ".md", path.removeprefix("docs/"))
         if path not in self.listings:
             self.listings.append(path)
         return f"source/{path.removeprefix('src/')}" + ("/index.md" if (ROOT / path).is_dir() else ".md")
@@ -99,11 +95,10 @@ def listing(path: str) -> str:
 
 def said(file: Path) -> str:
     """Return the first line of a module's docstring."""
-    if file.is_dir():
-        file = file / "__init__.py"
-    text = (
-        ast.get_docstring(ast.parse(file.read_text("utf-8"))) if file.suffix == ".py" and file.exists() else None
-    ) or ""
+    source = file / "__init__.py" if file.is_dir() else file
+    if source.suffix != ".py" or not source.exists():
+        return ""
+    text = ast.get_docstring(ast.parse(source.read_text("utf-8"))) or ""
     return f": {text.splitlines()[0]}" if text else ""
 
 
