@@ -1,6 +1,6 @@
 """Hugging Face's Mamba between two linear maps.
 
-iclab score hf_mamba:Mamba --quick
+iclab score hf_mamba:HFMamba --quick
 """
 
 import torch
@@ -9,7 +9,7 @@ import transformers
 transformers.logging.set_verbosity_error()  # or it says that its CUDA kernels are not installed
 
 
-class Mamba(torch.nn.Module):
+class HFMamba(torch.nn.Module):
     """Two layers of `transformers.MambaModel`, the answer read from the last token."""
 
     causal = True  # the check `prefix` may hold it to this
@@ -25,5 +25,6 @@ class Mamba(torch.nn.Module):
             )
         )
 
-    def forward(self, tokens):  # prompts (batch, length + 1, width), the query last
+    def forward(self, tokens):
+        """Answer prompts (batch, length + 1, width), the query last."""
         return self.readout(self.body(inputs_embeds=self.readin(tokens)).last_hidden_state[:, -1])

@@ -1,6 +1,6 @@
 """Hugging Face's Mamba-2 between two linear maps.
 
-iclab score hf_mamba2:Mamba2 --quick
+iclab score hf_mamba2:HFMamba2 --quick
 """
 
 import torch
@@ -9,7 +9,7 @@ import transformers
 transformers.logging.set_verbosity_error()  # or it says that its CUDA kernels are not installed
 
 
-class Mamba2(torch.nn.Module):
+class HFMamba2(torch.nn.Module):
     """Two layers of `transformers.Mamba2Model`, the answer read from the last token."""
 
     causal = True  # the check `prefix` may hold it to this
@@ -23,5 +23,6 @@ class Mamba2(torch.nn.Module):
         heads = {"num_heads": 4, "head_dim": hidden // 2, "n_groups": 1, "chunk_size": 32}  # 4 · hidden/2 = 2 hidden
         self.body = transformers.Mamba2Model(transformers.Mamba2Config(vocab_size=1, use_cache=False, **sizes, **heads))
 
-    def forward(self, tokens):  # prompts (batch, length + 1, width), the query last
+    def forward(self, tokens):
+        """Answer prompts (batch, length + 1, width), the query last."""
         return self.readout(self.body(inputs_embeds=self.readin(tokens)).last_hidden_state[:, -1])

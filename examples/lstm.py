@@ -17,9 +17,11 @@ class LSTM(torch.nn.Module):
         self.levels = label_width
         self.body, self.readout = torch.nn.LSTM(width, hidden, batch_first=True), torch.nn.Linear(hidden, label_width)
 
-    def forward(self, tokens):  # prompts (batch, length + 1, width), the query last
+    def forward(self, tokens):
+        """Answer prompts (batch, length + 1, width), the query last."""
         return self.readout(self.body(tokens)[0][:, -1])
 
-    def recurrent_step(self, token, state=None):  # (batch, width): the same, token by token; the check `recurrent` compares
+    def recurrent_step(self, token, state=None):
+        """Do the same one token (batch, width) after another; the check `recurrent` compares."""
         output, state = self.body(token[:, None], state)
         return self.readout(output[:, -1]), state

@@ -50,7 +50,8 @@ class _Plan:
                 if trial.unit == "error" and trial.probe == "error" and trial.prompts.levels == 1:
                     self._votes[trial.key] = self._of(winner.training, trial.replace(probe="vote"))
             except InputError as error:
-                self._obstacles[trial.key] = str(error)
+                known = trial.probe == "worst"  # what stops this one is no news about a model
+                self._obstacles[trial.key] = "only known for models of one layer" if known else str(error)
 
     def _of(self, training: Training, trial: Trial) -> Cells:
         count = max(1, round(trial.share * self._suite.test_prompts))
