@@ -37,7 +37,7 @@ test-text: .venv
 	HF_HUB_OFFLINE=1 $(BIN)/iclab run M-tab6 M-tab7 --quick --text-data $(TEXT_DATA) --out results/text \
 	    --set train_sentences=400 --set test_sentences=150
 
-FAMILIES := mamba linear softmax deep-mamba
+FAMILIES := mamba linear softmax deep-mamba deep-linear deep-softmax
 
 cards: .venv
 	for family in $(FAMILIES); do \

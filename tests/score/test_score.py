@@ -22,7 +22,7 @@ QUICK = suite("quick")
 KEYS = ("clean", "flip/0.4", "worst/2", "length/5", "steps")
 PART = QUICK.parts[0].replace(trials=tuple(trial for trial in QUICK.parts[0].trials if trial.key in KEYS))
 SMALL = QUICK.replace(parts=(PART,), steps=12, test_prompts=20, step_sizes={"sgd": (0.03,), "adam": (0.01,)})
-SHIPPED = {"mamba", "linear", "softmax", "deep-mamba"}
+SHIPPED = {"mamba", "linear", "softmax", "deep-mamba", "deep-linear", "deep-softmax"}
 
 
 class Raises(torch.nn.Linear):
