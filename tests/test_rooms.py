@@ -25,7 +25,7 @@ MAY_USE = {
     "api": {"prompts", "models", "engines", "probes", "theory", "lab", "study", "catalog"},
     "score": {"prompts", "models", "engines", "probes", "lab", "testing", "api"},
 }
-EVERYONES = {"config", "_version"}
+EVERYONES = {"config", "threads", "_version"}
 
 
 def imported(path):
