@@ -19,7 +19,6 @@ import functools
 import hashlib
 import itertools
 import json
-import platform
 import shlex
 import shutil
 import tempfile
@@ -29,7 +28,6 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-import torch
 from pydantic_core import to_json
 
 from iclab._version import __version__
@@ -38,6 +36,7 @@ from iclab.engines import Trained
 from iclab.lab import disk
 from iclab.lab.cells import Cell, MeasurementCell, TrainingCell
 from iclab.lab.disk import Fill
+from iclab.lab.machine import made_by
 from iclab.probes import Row
 
 if TYPE_CHECKING:
@@ -259,12 +258,7 @@ def _write(result: Result, folder: Path) -> None:
         "sha256": {file.name: disk.checksum(file)},
         "seconds": round(result.seconds, 3),
         "finished": datetime.now(UTC).isoformat(timespec="seconds"),
-        "made by": {
-            "iclab": __version__,
-            "torch": str(torch.__version__),
-            "python": platform.python_version(),
-            "machine": platform.platform(),
-        },
+        "made by": made_by(),
     }
     (folder / "entry.json").write_bytes(to_json(about, indent=1) + b"\n")
 
