@@ -73,6 +73,12 @@ def test_small_cells_that_share_a_job_give_the_same_bits_as_each_alone(tmp_path:
     assert [together.load_rows(cell) for cell in cells] == [alone.load_rows(cell) for cell in cells]
 
 
+def test_another_draw_is_measured_on_other_prompts(tmp_path: Path):
+    store, cells = Store(tmp_path), [measurement({"draw": draw}) for draw in (0, 1)]
+    run_here(cells, store)
+    assert store.load_rows(cells[0]) != store.load_rows(cells[1])
+
+
 def test_what_a_job_has_finished_is_stored_if_the_next_cell_fails(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     first, second = error_cells(training(), 0.0, 0.5)
     original = jobs.measure
