@@ -8,13 +8,14 @@
 # make test-dist   the wheel and the source archive, built, installed into a new environment and used outside the clone
 # make docs        the documentation site in site/, notebooks executed; a warning or a dead link fails
 # make dist        the wheel and the source archive in dist/
+# make cards       compute the cards that come with iclab again, after a change of the suite (docs/score.md)
 # make lint        style and types alone
 # make .venv       the environment alone
 
 PYTHON ?= python3
 BIN := .venv/bin
 
-.PHONY: reproduce test test-fast test-nightly test-ray test-text test-lowest test-dist docs dist lint
+.PHONY: reproduce test test-fast test-nightly test-ray test-text test-lowest test-dist docs dist cards lint
 
 reproduce: .venv
 	$(BIN)/iclab reproduce --quick
@@ -57,6 +58,14 @@ docs: .venv
 	$(BIN)/python tools/docs/assemble.py build/docs
 	PYTHONPATH=tools/docs $(BIN)/zensical build --strict --clean
 	$(BIN)/python tools/docs/check_site.py site
+
+FAMILIES := mamba linear softmax deep-mamba deep-linear deep-softmax
+
+cards: .venv
+	for family in $(FAMILIES); do \
+	    $(BIN)/iclab score $$family --quick --out results/score && \
+	    cp results/score/$$family.json src/iclab/score/cards/ || exit 1; \
+	done
 
 lint: .venv
 	$(BIN)/ruff check .

@@ -26,8 +26,9 @@ MAY_USE = {
     "testing": {"prompts", "models", "engines"},
     "api": {"prompts", "models", "engines", "probes", "theory", "lab", "study", "catalog"},
     "score": {"prompts", "models", "engines", "probes", "lab", "testing", "api"},
+    "audit": {"probes", "lab", "study"},
 }
-EVERYONES = {"config", "threads", "_version"}
+EVERYONES = {"config", "glossary", "threads", "_version"}
 
 
 def imported(path):
