@@ -69,7 +69,9 @@ def _answer(store: Store, known: dict[str, Any], only: list[str] | None) -> None
                 value = query.answer(outcome)
             except LookupError as error:
                 raise SystemExit(f"quotes: {error}") from None
-            answers[query.text] = None if value is None else float(f"{value:.{DIGITS_KEPT}g}")
+            if value is None:
+                raise SystemExit(f"quotes: {id_}: {query.text}: has no number")
+            answers[query.text] = float(f"{value:.{DIGITS_KEPT}g}")
         known[id_] = {"seeds": edition.settings.seeds, "cells": _digest(edition), "values": dict(sorted(answers.items()))}
 
 

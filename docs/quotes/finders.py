@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING
 
 from quotes.sources import Number, claim
 
 if TYPE_CHECKING:
+    from iclab.probes import Row
     from iclab.study import Outcome
 
 Finder = Callable[["Outcome"], float]
@@ -69,3 +70,41 @@ def shut_layers(outcome: Outcome) -> float:
     near = outcome.settings.near  # type: ignore[attr-defined]
     by_layer = [ratios(mine, layer, design, near) for layer in (1, 2, 3)]
     return max(min(found[seed] or 0.0 for found in by_layer) for seed in by_layer[0])
+
+
+def neurons(group: str, what: str) -> Finder:
+    """The mean over seeds of a column over the large or the small neurons after training, or of the share of large ones."""
+
+    def finder(outcome: Outcome) -> float:
+        found = []
+        for mine in _trained_neurons(outcome):
+            large, small = mine
+            chosen = large if group == "large" else small
+            found.append(len(large) / (len(large) + len(small)) if what == "share" else _mean(n[what] for n in chosen))
+        return _mean(found)
+
+    finder.__name__ = f"{what} of {group} neurons"
+    return finder
+
+
+def turned(angle: str) -> Finder:
+    """The share of small neurons that are more than 140° away from where large ones point."""
+
+    def finder(outcome: Outcome) -> float:
+        return _mean(_mean(neuron[angle] > 140 for neuron in small) for _, small in _trained_neurons(outcome))
+
+    finder.__name__ = f"share of small neurons with {angle} above 140"
+    return finder
+
+
+def _trained_neurons(outcome: Outcome) -> list[tuple[list[Row], list[Row]]]:
+    """The large and the small neurons of each seed."""
+    from iclab.papers.nonlinear.neurons import by_seed, groups_of
+
+    last = max(row["step"] for row in outcome.rows if row["probe"] == "neurons")
+    return [groups_of(mine) for mine in by_seed(outcome.rows, last).values()]
+
+
+def _mean(numbers: Iterable[float]) -> float:
+    listed = list(numbers)
+    return sum(listed) / len(listed)

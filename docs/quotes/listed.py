@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from typing import Any
 
-from quotes import deep, findings, readme
+from quotes import deep, findings, nonlinear, readme
 from quotes.pages import ROOT, Page
 from quotes.sources import Values
 
@@ -14,6 +14,7 @@ PAGES = (
     Page("README.md", readme.QUOTES, readme.SETTINGS),
     Page("docs/findings.md", findings.QUOTES, findings.SETTINGS),
     Page("docs/deep.md", deep.QUOTES, deep.SETTINGS),
+    Page("docs/nonlinear.md", nonlinear.QUOTES, nonlinear.SETTINGS),
 )
 
 
