@@ -4,13 +4,14 @@
 # make test-fast   the tests of the daily loop (about a minute on two cores, more the first time, which compiles)
 # make test-nightly  what takes too long for every day: thousands of odd requests, faults of processes and file systems
 # make test-text   real sentences from end to end: M-tab6 and M-tab7 on some of TEXT_DATA (installs the extra text)
+# make numbers     read every number in README and docs from the full edition in STORE, and say which is printed otherwise
 # make lint        style and types alone
 # make .venv       the environment alone
 
 PYTHON ?= python3
 BIN := .venv/bin
 
-.PHONY: reproduce test test-fast test-nightly test-ray test-text lint
+.PHONY: reproduce test test-fast test-nightly test-ray test-text numbers lint
 
 reproduce: .venv
 	$(BIN)/iclab reproduce --quick
@@ -35,6 +36,11 @@ test-text: .venv
 	$(BIN)/pytest tests/text
 	HF_HUB_OFFLINE=1 $(BIN)/iclab run M-tab6 M-tab7 --quick --text-data $(TEXT_DATA) --out results/text \
 	    --set train_sentences=400 --set test_sentences=150
+
+STORE ?= results/store
+
+numbers: .venv
+	PYTHONPATH=docs $(BIN)/python -m quotes --store $(STORE)
 
 lint: .venv
 	$(BIN)/ruff check .

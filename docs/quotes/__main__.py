@@ -14,9 +14,8 @@ from iclab.catalog import find
 from iclab.lab import Store
 from iclab.study.edition import Edition, usual
 from quotes.counts import QUICK, counted
-from quotes.listed import NUMBERS, PAGES, read, values_of
+from quotes.listed import NUMBERS, PAGES, asked, read, values_of
 from quotes.pages import ROOT, corrected, disagreeing
-from quotes.sources import Query
 
 DIGITS_KEPT = 7
 
@@ -25,7 +24,9 @@ def main(words: Iterable[str] | None = None) -> int:
     """Run the program; return 1 if a page prints a number that is not so."""
     parser = argparse.ArgumentParser(prog="python -m quotes", description=__doc__)
     parser.add_argument("--store", default=ROOT / "results" / "store", help="where the full edition is (%(default)s)")
-    parser.add_argument("--quick", action="store_true", help="count the verdicts of its quick edition, and nothing else")
+    parser.add_argument(
+        "--quick", action="store_true", help="count the verdicts of its quick edition, and nothing else"
+    )
     parser.add_argument("--fix", action="store_true", help="correct the pages, but for numbers that are bounds")
     parser.add_argument("--only", nargs="+", metavar="ID", help="read these experiments only")
     options = parser.parse_args(None if words is None else list(words))
@@ -46,15 +47,11 @@ def main(words: Iterable[str] | None = None) -> int:
 
 def _answer(store: Store, known: dict[str, Any], only: list[str] | None) -> None:
     """Answer the queries of every experiment whose full edition is in the store; leave the others as they are."""
-    asked: dict[str, list[Query]] = {}
-    for page in PAGES:
-        for spot in page.spots():
-            for query in spot.number.queries():
-                asked.setdefault(query.experiment, []).append(query)
-    for id_ in [id_ for id_ in known if id_ not in asked]:
+    wanted = asked()
+    for id_ in [id_ for id_ in known if id_ not in wanted]:
         del known[id_]
-    asked.pop(QUICK, None)
-    for id_, queries in sorted(asked.items()):
+    wanted.pop(QUICK, None)
+    for id_, queries in sorted(wanted.items()):
         if only and id_ not in only:
             continue
         edition = usual(find(id_))
@@ -72,7 +69,11 @@ def _answer(store: Store, known: dict[str, Any], only: list[str] | None) -> None
             if value is None:
                 raise SystemExit(f"quotes: {id_}: {query.text}: has no number")
             answers[query.text] = float(f"{value:.{DIGITS_KEPT}g}")
-        known[id_] = {"seeds": edition.settings.seeds, "cells": _digest(edition), "values": dict(sorted(answers.items()))}
+        known[id_] = {
+            "seeds": edition.settings.seeds,
+            "cells": _digest(edition),
+            "values": dict(sorted(answers.items())),
+        }
 
 
 def _count(store: Store, known: dict[str, Any]) -> None:

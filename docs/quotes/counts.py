@@ -9,7 +9,7 @@ from quotes.sources import Number, Query
 
 if TYPE_CHECKING:
     from iclab.lab import Store
-    from iclab.study import Outcome
+    from iclab.study.outcome import Outcome
 
 QUICK = "the quick edition"
 NEED_TEXT = ("M-tab6", "M-tab7")

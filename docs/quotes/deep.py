@@ -14,6 +14,7 @@ from quotes.layers import (
     accuracy,
     hybrid,
 )
+from quotes.pages import Quotes
 from quotes.sources import Number, above, below, claim, found, least, most, rows, table
 
 FLIPPED = "labels flipped"
@@ -29,14 +30,14 @@ FALLEN = [
 ]
 
 
-def design(name: str, design: str) -> dict[str, list[Number]]:
+def design(name: str, design: str) -> Quotes:
     """A line of the table of M-deep-gates."""
     right = [rows("M-deep-gates", model=design, placement=place).accuracy for place in PLACES]
     gates = [table("M-deep-gates", f"gates, layer {layer}", {"design": design}) for layer in (1, 2, 3)]
     return {name: [*right, *gates, claim(f"M-deep-gates.some-layer.{design.replace(', ', '-').replace(' ', '-')}")]}
 
 
-TABLES = {
+TABLES: Quotes = {
     "| Mamba | # | # | # | 99.73": accuracies(MAMBA),
     "| linear attention | # | # | # | 93.68": accuracies(LINEAR),
     "| linear attention at κ_a' = 6 (M-tab1) | # | # | # |": accuracies(LINEAR, "κ_a' = 6"),
@@ -72,10 +73,10 @@ TABLES = {
 }
 normed, without = accuracies(LINEAR, "norm exchanged"), accuracies(MAMBA, "norm exchanged")
 seen = accuracy(LINEAR, "R", "seen outliers")
-FIRST = {
+FIRST: Quotes = {
     "linear attention is right in # to # % of prompts at every": (least(*normed), most(*normed)),
     "the others reach #, # and # %": without,
-    "accuracy at CQ is # % (\"step size": accuracy(MAMBA, "CQ", "step size × 5"),
+    'accuracy at CQ is # % ("step size': accuracy(MAMBA, "CQ", "step size × 5"),
     "outliers themselves, accuracy is # %": accuracy(MAMBA, "CQ", "seen outliers"),
     "(a ratio below #)": below(found("M-deep-gates", shut_layers)),
     "drop at CQ is # points, less": 100 * claim("M-deep-gates.drop.label-only"),
@@ -110,7 +111,7 @@ FIRST = {
     ],
 }
 all_normed = "all with a norm"
-HYBRID = {
+HYBRID: Quotes = {
     "It gains # to # points at CQ (under flipped labels # to #)": (
         100 * claim("M-hybrid.cq").lowest(),
         100 * claim("M-hybrid.cq").highest(),
@@ -136,7 +137,7 @@ def varied(model: str, place: str, changed: str = "as chosen", to: str = "") -> 
     return rows("sensitivity", stage="trained", column="as chosen", **where).accuracy
 
 
-SENSITIVITY = {
+SENSITIVITY: Quotes = {
     "Mamba is right in # / # / # % (FQ / R / CQ) with these seeds, and linear attention in # / # / # %": [
         varied(model, place) for model in (MAMBA, LINEAR) for place in PLACES
     ],
@@ -165,7 +166,8 @@ SENSITIVITY = {
         for changed, to in (("test_outlier_scale", "2"), ("outlier_labels", "flip"), ("test_outlier_scale", "20"))
     ],
     "(# against # %), and everywhere": [varied(model, "R", "test_outlier_scale", "2") for model in (MAMBA, LINEAR)],
-    "ahead by # points at R": varied(MAMBA, "R", "test_outlier_scale", "4") - varied(LINEAR, "R", "test_outlier_scale", "4"),
+    "ahead by # points at R": varied(MAMBA, "R", "test_outlier_scale", "4")
+    - varied(LINEAR, "R", "test_outlier_scale", "4"),
     "from # (2) through # (6), # (6.67) and # (8) to # % (20)": (
         varied(LINEAR, "R", "test_outlier_scale", "2"),
         varied(LINEAR, "R", "test_outlier_scale", "6"),
@@ -176,7 +178,7 @@ SENSITIVITY = {
     "It reaches # when exactly half": varied(LINEAR, "R", "counting", "exact"),
 }
 three = "M, three layers"
-READINGS = {
+READINGS: Quotes = {
     "own: # and # of # claims": (
         found("readings", claims_held(three, "most favourable")),
         found("readings", claims_held(three, "iclab's own")),
@@ -185,8 +187,9 @@ READINGS = {
 }
 QUOTES = TABLES | FIRST | HYBRID | SENSITIVITY | READINGS
 SETTINGS = (
-    r"99\.73 / 99\.67 / 82\.73|93\.68 / 94\.12 / 93\.96|99\.40 / 99\.26 / 99\.28|98\.00 / 98\.25 / 95\.45",  # the paper's
-    r"finds the reverse: 94\.1, 95\.1, 93\.1, 90\.9",  # the paper's
+    # the paper's
+    r"99\.73 / 99\.67 / 82\.73|93\.68 / 94\.12 / 93\.96|99\.40 / 99\.26 / 99\.28|98\.00 / 98\.25 / 95\.45",
+    r"finds the reverse: 94\.1, 95\.1, 93\.1, 90\.9",
     r"SGD at 0\.05",
     r"every α from 0\.4 to 0\.8|from α = 0\.6 to 0\.8",
     r"at 6\.67|At 6\.67|\(6\.67\)",

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from quotes.sources import Number, claim
 
 if TYPE_CHECKING:
     from iclab.probes import Row
-    from iclab.study import Outcome
+    from iclab.study.outcome import Outcome
 
 Finder = Callable[["Outcome"], float]
 
@@ -67,13 +67,13 @@ def shut_layers(outcome: Outcome) -> float:
 
     design = "label only"
     mine = [{**r, "stage": design} for r in outcome.rows if r["placement"] == "gates" and r["model"] == design]
-    near = outcome.settings.near  # type: ignore[attr-defined]
-    by_layer = [ratios(mine, layer, design, near) for layer in (1, 2, 3)]
+    settings: Any = outcome.settings
+    by_layer = [ratios(mine, layer, design, settings.near) for layer in (1, 2, 3)]
     return max(min(found[seed] or 0.0 for found in by_layer) for seed in by_layer[0])
 
 
 def neurons(group: str, what: str) -> Finder:
-    """The mean over seeds of a column over the large or the small neurons after training, or of the share of large ones."""
+    """The mean of a column over the large or the small neurons after training, or the share of the large ones."""
 
     def finder(outcome: Outcome) -> float:
         found = []

@@ -3,6 +3,7 @@
 from quotes.counts import OWN, count, judged
 from quotes.finders import claims_held, claims_of, clock_off, variants, variants_with
 from quotes.layers import GATES, LINEAR, MAMBA, ONE_LAYER, ONE_LAYER_NORM, SOFTMAX, VOTE, accuracies, accuracy
+from quotes.pages import Quotes
 from quotes.sources import above, below, claim, exactly, found, most, rows
 
 fig2 = rows("M-fig2")
@@ -17,7 +18,7 @@ unseen = rows("S-fig1", data="τ = 0, λ* = 1", probe="parts", tasks="unseen", s
 FILTERING = ("mamba2-scaled", "mamba3", "mlstm", "deltanet")
 BLIND = ("mamba2", "retnet", "gated-retention")
 
-COUNTS = {
+COUNTS: Quotes = {
     "The papers make # claims": count(),
     "judges # of them: # hold, # fail, # hold in direction but not in size, and # are undecided. The other # need": (
         judged(),
@@ -29,7 +30,7 @@ COUNTS = {
     ),
     "iclab also asks # questions": count(whose=OWN),
 }
-UNSTATED = {
+UNSTATED: Quotes = {
     "in all # variants": found("sensitivity", variants),
     "up to α = 0.8 in # of them": found("sensitivity", variants_with),
     "GPT-2's error is between # and #": (
@@ -50,7 +51,7 @@ UNSTATED = {
         "T-gpt2-domain", training="trained with K = 5", patterns="out", scale=5.0
     ),
 }
-THEOREMS = {
+THEOREMS: Quotes = {
     "The clock τ is predicted within # %": below(*clock_off("star")),
     "(within # % on a star": below(100 * abs(claim("M-kernel.rate").highest("star") - 1)),
     "fail in # to # % of prompts": (
@@ -59,7 +60,7 @@ THEOREMS = {
     ),
     "Mamba's exponent is #": claim("M-thm1.steps.clean"),
 }
-ONE = {
+ONE: Quotes = {
     "labels at α = 0.6 the errors are # and #": [flipped(outlier_fraction=0.6, model=m) for m in ("mamba", "linear")],
     "It adds less than # to Mamba's error at every α": below(claim("M-worst.flip")),
     "and up to # to the linear model's (κ_a' = 6.67, α = 0.5: # flipped, # worst)": (
@@ -104,7 +105,7 @@ ONE = {
     ],
     "has no such floor (#)": regression(model="softmax"),
 }
-THREE = {
+THREE: Quotes = {
     "Mamba is right in #, # and # % of prompts": accuracies(MAMBA),
     "and softmax attention in #, # and # (": accuracies(SOFTMAX),
     "improves Mamba there by # points": 100 * claim("M-cq-training.lift"),
@@ -126,9 +127,12 @@ THREE = {
 }
 
 unseen_seeds = rows("T-fig3", model="gpt2", panel="unseen", probe="error")
-MLP = {
+MLP: Quotes = {
     "S1 ≥ 1 they are below # for every seed": below(
-        *(rows("T-fig3", model="softmax-mlp", tasks="ring:1", panel="sum", probe="error", sum=s).highest("seed") for s in (1.0, 1.28))
+        *(
+            rows("T-fig3", model="softmax-mlp", tasks="ring:1", panel="sum", probe="error", sum=s).highest("seed")
+            for s in (1.0, 1.28)
+        )
     ),
     "Errors are # on unseen tasks": claim("T-fig3.unseen.softmax-mlp"),
     "labels, not features** (# against # of what": (unseen.of("label_by_source"), unseen.of("feature_by_source")),
@@ -139,7 +143,10 @@ MLP = {
     ),
     "out of domain it errs in # % of prompts": 100 * claim("T-fig3.ood-small.gpt2").at("S1 = 1.28"),
     "in β the exponent is #, not": claim("T-thm3.3.norm").at("all tasks"),
-    "than M1 the loss is # instead of #": (claim("T-lemB.11.fewer").at("M1 = 5"), claim("T-lemB.11.enough").at("M1 = 5")),
+    "than M1 the loss is # instead of #": (
+        claim("T-lemB.11.fewer").at("M1 = 5"),
+        claim("T-lemB.11.enough").at("M1 = 5"),
+    ),
 }
 QUOTES = COUNTS | UNSTATED | THEOREMS | ONE | THREE | MLP
 SETTINGS = (

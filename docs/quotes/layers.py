@@ -8,7 +8,9 @@ PLACES = ("FQ", "R", "CQ")
 MAMBA, LINEAR, SOFTMAX, VOTE = "deep-mamba", "deep-linear", "deep-softmax", "vote"
 
 
-def accuracy(model: str, place: str, column: str = "as chosen", stage: str = "trained", table: str = "M-tab1") -> Number:
+def accuracy(
+    model: str, place: str, column: str = "as chosen", stage: str = "trained", table: str = "M-tab1"
+) -> Number:
     """The share of right answers in % of a model in one of the paper's tables, by place of the outliers."""
     stage = "vote" if model == VOTE else stage
     return rows(table, column=column, model=model, stage=stage, placement=place).accuracy

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from decimal import Decimal
 from pathlib import Path
@@ -11,7 +11,7 @@ from pathlib import Path
 from quotes.sources import DIGITS, Number, Values, parsed
 
 ROOT = Path(__file__).parent.parent.parent
-Quotes = Mapping[str, Number | Sequence[Number]]
+Quotes = dict[str, Number | Sequence[Number]]
 """Fragments of a page with # for each number, and where the numbers come from."""
 NUMBER = rf"(?<![\d.])([-−]?{DIGITS})(?!\.?\d)"
 ROUNDING = Decimal("0.501")
@@ -33,7 +33,7 @@ class Page:
         return (ROOT / self.path).read_text("utf-8")
 
     def spots(self) -> list[Spot]:
-        """Return every quoted number; a ValueError that names the fragments which are not in the page, or there twice."""
+        """Return every quoted number; a ValueError that names the fragments which are not there once."""
         text, found, lost = self.text, [], []
         for fragment, numbers in self.quotes.items():
             listed = [numbers] if isinstance(numbers, Number) else list(numbers)
@@ -52,12 +52,16 @@ class Page:
     def unquoted(self) -> list[str]:
         """Return the decimal numbers that are neither quoted nor settings, with their lines."""
         text = self.text
-        taken = {spot.start for spot in self.spots()}
+        taken = {place for spot in self.spots() for place in range(spot.start, spot.start + len(spot.printed))}
         for setting in (*SETTINGS, *self.settings):
             for place in re.finditer(setting.replace(" ", r"\s+"), text):
                 taken.update(range(place.start(), place.end()))
-        decimals = re.finditer(r"[-−]?\b\d+\.\d+", text)
-        return [f"{self.path}:{_line(text, d.start())}: {d.group()}" for d in decimals if not taken & {d.start(), d.end() - 1}]
+        decimals = re.finditer(r"\d+(?:,\d{3})*\.\d+", text)
+        return [
+            f"{self.path}:{_line(text, d.start())}: {d.group()}"
+            for d in decimals
+            if not taken & {d.start(), d.end() - 1}
+        ]
 
 
 @dataclass(frozen=True)
@@ -129,7 +133,7 @@ SETTINGS = (
     rf"{LETTER} (?:=|≤|≥|>|<|≈) [-−]?{DIGITS}(?: ?(?:,|and|or|to|/|, and) {DIGITS})*(?! %)",  # α = 0.4, 0.45 and 0.47
     r"[Pp]ython \d\.\d+",
     r"arXiv \d+\.\d+|arxiv\.org/abs/\d+\.\d+",
-    rf"\(?[Tt]he paper:? [\d., and/%]+",  # the paper's own numbers
+    r"\(?[Tt]he paper:? [\d., and/%]+",  # the paper's own numbers
     r"(?:Theorem|Lemma|Corollary|Proposition|Prop\.|Cor\.|Thm|Table|Section|section|§|E|D|B|C|A|T|S|M)[ .]?\d+\.\d+",
     r"[TSM]-\w+\.\d+|T-lemB\.\d+|B\.\d+",  # ids of experiments
     r"(?s:```.*?```)",  # code

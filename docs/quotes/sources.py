@@ -1,7 +1,7 @@
 """Where a number in the text comes from: a few queries over an experiment's outcome, and arithmetic between them.
 
-- `rows("M-fig2", model="mamba", outlier_fraction=0.6)` is the mean of the column ``error`` over seeds; `.of("gate")` takes
-  another column; `.highest("seed")` and `.lowest("layer")` look for the extreme value of a column instead.
+- `rows("M-fig2", model="mamba", outlier_fraction=0.6)` is the mean of the column ``error`` over seeds; `.of("gate")`
+  takes another column; `.highest("seed")` and `.lowest("layer")` are its extreme values along a column instead.
 - `claim("M-fig2.gap.flip")` is the number that decides a claim; `.low` and `.high` are the ends of its interval, and
   `.at("α = 0.6")` is another of its points.
 - `table("M-kernel", "R²", {"M1": 6, "tasks": "ring:1"})` is the first number in a cell of the experiment's table.
@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 if TYPE_CHECKING:
     from iclab.probes import Row
-    from iclab.study import Outcome
+    from iclab.study.outcome import Outcome
 
 DIGITS = r"\d+(?:,\d{3})*(?:\.\d+)?"
 Values = Mapping[str, Mapping[str, float]]
@@ -269,10 +269,10 @@ class ClaimNumber(Query):
         return (min if self.extreme == "lowest" else max)(numbers, default=None)
 
 
-def claim(id_: str, experiments: tuple[str, ...] = ("T-", "S-")) -> ClaimNumber:
-    """The number that decides a claim. T's and S's experiments may have a dot in their ids."""
+def claim(id_: str) -> ClaimNumber:
+    """The number that decides a claim. The ids of some experiments have a dot, as T-thm3.3 does, and then a digit."""
     parts = id_.split(".")
-    first = 2 if parts[0].startswith(experiments) and parts[1][:1].isdigit() else 1
+    first = 2 if parts[1].isdigit() else 1
     return ClaimNumber(".".join(parts[:first]), ".".join(parts[first:]))
 
 
