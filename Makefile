@@ -40,7 +40,7 @@ test-text: .venv
 STORE ?= results/store
 
 numbers: .venv
-	PYTHONPATH=docs $(BIN)/python -m quotes --store $(STORE)
+	PYTHONPATH=docs $(BIN)/python -m quotes --store $(STORE) $(OPTIONS)
 
 lint: .venv
 	$(BIN)/ruff check .

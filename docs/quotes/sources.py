@@ -220,7 +220,7 @@ class ClaimNumber(Query):
     name: str = ""
     part: Literal["measured", "low", "high"] = "measured"
     point: str | None = None
-    extreme: Literal["", "highest", "lowest"] = ""
+    extreme: Literal["", "highest", "lowest", "mean"] = ""
     but: str = ""
 
     @property
@@ -233,6 +233,11 @@ class ClaimNumber(Query):
         """The upper end of the interval."""
         return replace(self, part="high")
 
+    @property
+    def interval(self) -> tuple[ClaimNumber, ClaimNumber, ClaimNumber]:
+        """The number and both ends."""
+        return self, self.low, self.high
+
     def at(self, point: str) -> ClaimNumber:
         """Take the point with this text in its condition instead."""
         return replace(self, point=point)
@@ -244,6 +249,10 @@ class ClaimNumber(Query):
     def lowest(self, among: str = "", but: str = "") -> ClaimNumber:
         """Take the lowest of the points with a text in their conditions, and without another."""
         return replace(self, point=among, extreme="lowest", but=but)
+
+    def mean(self, among: str = "") -> ClaimNumber:
+        """Take the mean of the points with a text in their conditions."""
+        return replace(self, point=among, extreme="mean")
 
     @property
     def text(self) -> str:
@@ -266,6 +275,8 @@ class ClaimNumber(Query):
             raise LookupError(f"{self.experiment}: {len(points)} points of claim {self.name} have {self.point!r}")
         key = "value" if self.part == "measured" else self.part
         numbers = [point[key] for point in points if point[key] is not None]
+        if self.extreme == "mean":
+            return sum(numbers) / len(numbers) if numbers else None
         return (min if self.extreme == "lowest" else max)(numbers, default=None)
 
 
