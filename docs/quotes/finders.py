@@ -72,6 +72,31 @@ def shut_layers(outcome: Outcome) -> float:
     return max(min(found[seed] or 0.0 for found in by_layer) for seed in by_layer[0])
 
 
+def more_context(fraction: float) -> Finder:
+    """How many times as many examples as Mamba the linear model needs for a worst-case error of 0.01, in M-thm4."""
+
+    def finder(outcome: Outcome) -> float:
+        from iclab.papers.mamba.thm4_rows import ratio
+
+        settings: Any = outcome.settings
+        return _mean(times for times in ratio(outcome.rows, settings, fraction, 0.01).values() if times is not None)
+
+    finder.__name__ = f"examples linear over Mamba at {fraction}"
+    return finder
+
+
+def review_gate(stream: str, layers: int) -> Finder:
+    """The first layer's gate of outliers over that of clean examples, by depth, in M-review."""
+
+    def finder(outcome: Outcome) -> float:
+        from iclab.beyond.review_rows import gate_ratios
+
+        return _mean(ratio for ratio in gate_ratios(outcome.rows, stream, layers, 1).values() if ratio is not None)
+
+    finder.__name__ = f"gate of the first of {layers} layers, {stream} stream"
+    return finder
+
+
 def neurons(group: str, what: str) -> Finder:
     """The mean of a column over the large or the small neurons after training, or the share of the large ones."""
 
@@ -84,6 +109,18 @@ def neurons(group: str, what: str) -> Finder:
         return _mean(found)
 
     finder.__name__ = f"{what} of {group} neurons"
+    return finder
+
+
+def short_rows(part: str) -> Finder:
+    """The mean length of rows of W_O W_V outside L, over all trainings of one part of an experiment."""
+
+    def finder(outcome: Outcome) -> float:
+        from iclab.papers.nonlinear.neurons import groups_of
+
+        return _mean(row["length"] for row in groups_of([r for r in outcome.rows if r["part"] == part])[1])
+
+    finder.__name__ = "mean length of short rows"
     return finder
 
 

@@ -1,13 +1,18 @@
 """docs/theory.md, section 9: papers T and S."""
 
+from quotes.finders import short_rows
 from quotes.pages import Quotes
-from quotes.sources import above, below, claim, least, most, rows
+from quotes.sources import above, below, claim, found, least, most, rows, table
 
 ALL, RING = "all tasks", "ring:1"
 share, curve = claim("T-prop4.1.share.complete"), claim("T-prop4.1.share.ring")
 end, ring_end = claim("T-prop4.1.share-end.complete"), claim("T-prop4.1.share-end.ring")
 mass, tail, kernel = claim("T-cor4.3.mass"), claim("T-cor4.3.tail"), claim("T-cor4.3.kernel")
+grown = rows("T-prop4.1", part="relevant", graph="ring", probe="growth", matrix="query").of("mean")
+DELTA = 0.1  # what W_Q starts with
+apart = [grown(x=m, kind="unmet", distance=2) / (grown(x=m, kind="own") + DELTA) for m in (6, 8, 12, 16, 20)]
 KERNEL: Quotes = {
+    "entry at distance 2 stays at # to # of the own one": (least(*apart), most(*apart)),
     "that of exp(τL) within # at every": below(
         *(extreme for found in (share, end) for extreme in (found.highest(), -1 * found.lowest()))
     ),
@@ -22,6 +27,8 @@ KERNEL: Quotes = {
         ring_end.highest(but="M1 = 4"),
         ring_end.at("M1 = 4"),
     ),
+    "the partner's part is # of the own one on the ring": -1
+    * table("T-prop4.1", "other / own", {"M1": 8, "tasks": "ring:1"}),
     "every M1, and ∝ M1^# with all tasks": claim("T-prop4.1.other.complete"),
 }
 fraction, relevant = claim("T-thm3.3.relevant_fraction"), claim("T-thm3.3.relevant")
@@ -62,7 +69,10 @@ T: Quotes = {
         errors.highest(),
     ),
     "adds at most # to the loss | holds | | S_j": claim("T-thm3.4.strong").highest(),
-    "from 4 to 32 (exponent #); no": claim("T-thm3.7.norms"),
+    "short rows # at every M2 from 4 to 32 (exponent #); no": (
+        found("T-thm3.7", short_rows("lengths")),
+        claim("T-thm3.7.norms"),
+    ),
     "all short rows adds at most # to the loss": claim("T-thm3.7.small").highest(),
     "rise/R grows from # of its mean at R = 0.05 to # at 0.5": (linear.at("ring:1, 0.05"), linear.at("ring:1, 0.5")),
     "l_ts = 20: ∝ M1^#; it is the prompts": claim("T-thm3.7.examples"),
@@ -82,19 +92,25 @@ S: Quotes = {
     "| S Thm 1, error | # on": claim("S-thm1.error"),
     "by 60 an error of #, by 75 of #": [claim("S-thm2.leaning").at(f"{angle} degrees") for angle in (60, 75)],
     "(exponent in log M #) and M1 from 3 to 8 (#)": (claim("S-prop1.patterns"), claim("S-prop1.relevant")),
+    "‖W_Q µ‖ = # at every M": rows("S-prop1", part="patterns", x=16, matrix="query", kind="relevant").of("length"),
     "‖W_Q ν‖ moves by # |": claim("S-prop1.irrelevant").highest(),
     "1 − mass falls as t^#, then": claim("S-prop1.rate"),
     "1 − mass ∝ M^# |": claim("S-cor1.mass"),
+    "have a length of # at every ξ": found("S-prop2", short_rows("neurons")),
     "by source: # at ‖q‖ = 1, # at ‖q‖ = β; by place # [#, #] at": (
         claim("S-prop2.source").at("‖q‖ = 1"),
         claim("S-prop2.source").at("‖q‖ = 3"),
         *claim("S-prop2.place").at("‖q‖ = 1").interval,
     ),
 }
+LUCKY = {"share": "lucky for the mean prompt of a task"}
 own, sign, opposite = claim("T-lemB.5.own"), claim("T-lemB.6.sign"), claim("T-lemB.6.opposite")
 LEMMAS: Quotes = {
     "ratio to the bound ∝ t^# [#, #] while": own.interval,
     "seeds have no exponent), ∝ M1^# after training": claim("T-lemB.5.relevant"),
+    "own part (all tasks), # (ring), as": table(
+        "T-lemB.5", "same task / own", {"matrix": "W_Q", "trained on": "ring:1"}
+    ),
     "largest part / own part ∝ M1^# [#, #] (ring)": claim("T-lemB.5.unmet").interval,
     "along irrelevant patterns | ∝ M1^# | holds": claim("T-lemB.5.irrelevant"),
     "| # to # % of neurons and patterns": (100 * sign.lowest(), 100 * sign.highest()),
@@ -108,6 +124,10 @@ LEMMAS: Quotes = {
     "length / part ∝ M1^# [#, #]": claim("T-lemB.7.length").interval,
     "irrelevant patterns | ∝ M2^# [#, #] | fails": claim("T-lemB.7.irrelevant").interval,
     "∝ t^# [#, #]: they grow": claim("T-lemB.7.unlucky").interval,
+    "in U_n; # to # for the mean prompt": (
+        table("T-lemB.9", "by M1", LUCKY | {"training tasks": RING}),
+        table("T-lemB.9", "by M1", LUCKY | {"training tasks": ALL}).number(5),
+    ),
     "| # % of pairs at the worst": 100 * claim("T-lemB.10.same").lowest(),
     "between # and # % after training": [
         100 * number for number in (claim("T-lemB.10.every").lowest(), claim("T-lemB.10.every").highest())
@@ -120,7 +140,9 @@ LEMMAS: Quotes = {
 }
 QUOTES: Quotes = KERNEL | T | S | LEMMAS
 SETTINGS = (
+    r"exp\(τL\) says 0\.15",  # (A)
+    r"0\.06 at 0\.6, 0\.2 to 0\.9 below 0",  # read from the figure of T-thm3.4, which has single triples
     r"K' = 0\.5|at R = 0\.05|at 0\.5: outputs|one triple above 0\.01|five above 0\.1|where 0\.95 is asked",
     r"τM1 = 0, 0\.9 and 4|ξ from 0\.025 to 0\.2|undecided at −0\.35|± 0\.1 is undecided|R = 0\.05, l_ts",
-    r"loss above 0\.5|loss is above 0\.5|relevant-fraction 0\.8",
+    r"Condition 3\.2|loss above 0\.5|loss is above 0\.5|relevant-fraction 0\.8",
 )
