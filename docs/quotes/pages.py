@@ -73,6 +73,10 @@ class Spot:
     printed: str
     number: Number
 
+    def known(self, values: Values) -> bool:
+        """Return whether the experiments that it comes from have been read."""
+        return all(query.experiment in values for query in self.number.queries())
+
     def agrees(self, value: float) -> bool:
         """Return whether the page prints this value, rounded, or a bound of it."""
         printed = parsed(self.printed)
@@ -102,7 +106,7 @@ def disagreeing(pages: Iterable[Page], values: Values) -> list[tuple[Spot, float
     found = []
     for page in pages:
         for spot in page.spots():
-            if all(query.experiment in values for query in spot.number.queries()):
+            if spot.known(values):
                 value = spot.number.value(values)
                 if not spot.agrees(value):
                     found.append((spot, value))
