@@ -29,9 +29,12 @@ def test_every_number_is_a_quote_or_a_setting(page):
     assert not unquoted, "\n".join(["add quotes or settings to docs/quotes", *unquoted])
 
 
-def test_no_page_is_forgotten():
+def test_no_page_with_numbers_is_forgotten():
     pages = {"README.md", *(str(path.relative_to(ROOT)) for path in (ROOT / "docs").glob("*.md"))}
-    assert pages == {page.path for page in PAGES} | set(NOT_COVERED)
+    listed = {page.path for page in PAGES} | set(NOT_COVERED)
+    assert listed <= pages
+    unquoted = [line for path in sorted(pages - listed) for line in Page(path, {}).unquoted()]
+    assert not unquoted, "\n".join(["quote these, or add the page to NOT_COVERED in docs/quotes/listed.py", *unquoted])
 
 
 @pytest.mark.parametrize("id_", sorted(ASKED))

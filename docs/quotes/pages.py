@@ -135,7 +135,7 @@ def _line(text: str, place: int) -> int:
 LETTER = r"(?:α'?|κ_a'?|p_a|δ|η|K'?|S1|L|β|τM1|‖q‖|λ\*|γ|σ|δβ|ε|C)"
 SETTINGS = (
     rf"{LETTER} (?:=|≤|≥|>|<|≈) [-−]?{DIGITS}(?:(?:,| and| or| to| /|, and) {DIGITS})*(?! %)",  # α = 0.4, 0.45 and 0.47
-    r"[Pp]ython \d\.\d+",
+    r"[Pp]ython \d\.\d+(?:(?:,| and| or| to) \d\.\d+)*",
     r"arXiv \d+\.\d+|arxiv\.org/abs/\d+\.\d+",
     r"\(?[Tt]he paper:? [\d., and/%]+",  # the paper's own numbers
     r"(?:Theorem|Lemma|Corollary|Proposition|Prop\.|Cor\.|Thm|Table|Section|section|§|E|D|B|C|A|T|S|M)[ .]?\d+\.\d+",
