@@ -9,7 +9,7 @@ import pytest
 import torch
 
 from iclab import bench as room
-from iclab.bench import compiled, page, rows
+from iclab.bench import browser, compiled, page, rows
 from iclab.bench.families import families
 from iclab.bench.growth import AXES, Axis, changed
 from iclab.bench.jax_loops import answers, jax_loop, sample
@@ -59,9 +59,11 @@ class Here:
 
 @pytest.fixture
 def quick(monkeypatch):
-    """Nothing is compiled by torch or JAX, and no process is started."""
+    """Nothing is compiled by torch or JAX, and no process is started, nor a browser."""
     monkeypatch.setattr(compiled, "obstacle", lambda: "no C++ compiler (test)")
     monkeypatch.setattr(rows, "jax_loop", lambda training, steps, seeds: lambda: 0.5)
+    monkeypatch.setattr(browser, "obstacle", lambda: "")
+    monkeypatch.setattr(browser, "page_times", lambda training, workers, times: [[{"seconds": 0.5}] * workers] * times)
     monkeypatch.setattr(room, "Workers", Here)
     monkeypatch.setattr(room, "stages", lambda training: {"forward": 1.0})
     monkeypatch.setattr(room, "memory", lambda family: {"steps": [1, 2], "peak_bytes": [3, 4]})
@@ -79,6 +81,9 @@ def test_the_whole_table(quick, capsys, tmp_path):
     for row in result["rows"]:
         assert (row["prompts_per_second"] is None) == bool(row["reason"]) == (row["name"] == "compiled")
     assert result["ratios"]["fused_vs_compiled"] is None
+    shown = {(row["model"], row["threads"]): row for row in result["rows"] if row["name"] == "browser"}
+    assert shown.keys() == {(model, workers) for model in ("mamba", "linear") for workers in (1, 2)}
+    assert shown["mamba", 2]["prompts_per_second"] == 2 * 2 * 16 / 0.5  # a seed per worker
     assert {(row["processes"], row["engine"]) for row in result["rows"] if row["name"] == "reference"} == {
         (2, "reference"),
         (2, "compact"),
@@ -128,6 +133,13 @@ def test_a_family_without_a_fused_form_has_a_reason_and_no_ratio(quick, monkeypa
     assert [r["reason"] for r in result["rows"] if r["name"] == "fused"] == ["has no fused form"]
     assert result["limits"]["deep-linear"]["near"] is None
     assert page.markdown(page.tables(result))
+
+
+def test_without_a_browser_one_line_says_so(quick, monkeypatch, capsys):
+    monkeypatch.setattr(browser, "obstacle", lambda: "playwright is not installed")
+    result = room.bench(1, measured=(small(FAMILIES["linear"]),), sizes=quick)
+    print_bench(page.tables(result))
+    assert capsys.readouterr().out.count("linear, train, browser: playwright is not installed.") == 1
 
 
 def test_one_family_can_be_chosen(capsys):

@@ -24,8 +24,9 @@ MAY_USE = {
     "testing": {"prompts", "models", "engines"},
     "api": {"prompts", "models", "engines", "probes", "theory", "lab", "study", "catalog"},
     "score": {"prompts", "models", "engines", "probes", "lab", "testing", "api"},
+    "audit": {"probes", "lab", "study"},
 }
-EVERYONES = {"config", "_version"}
+EVERYONES = {"config", "threads", "_version"}
 
 
 def imported(path):

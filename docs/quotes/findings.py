@@ -62,7 +62,7 @@ THEOREMS: Quotes = {
 }
 ONE: Quotes = {
     "labels at α = 0.6 the errors are # and #": [flipped(outlier_fraction=0.6, model=m) for m in ("mamba", "linear")],
-    "It adds less than # to Mamba's error at every α": below(claim("M-worst.flip")),
+    "It adds less than # to Mamba's error at every α": below(claim("M-worst.flip").highest()),
     "and up to # to the linear model's (κ_a' = 6.67, α = 0.5: # flipped, # worst)": (
         claim("M-worst.flip-linear"),
         worst(model="linear", adversary="flipped labels", outlier_scale=6.67, outlier_fraction=0.5),

@@ -49,7 +49,7 @@ _HOMES = {
 
 _ROOMS = (
     *("prompts", "text", "models", "engines", "probes", "theory", "lab", "study", "papers", "beyond", "report"),
-    *("playground", "testing", "api", "score"),
+    *("playground", "testing", "api", "score", "audit"),
 )
 
 __all__ = [

@@ -2,48 +2,25 @@
 
 import contextlib
 import io
+import re
 import shlex
+from pathlib import Path
 
+import numpy as np
 import pytest
 
+import iclab
 from iclab.cli.parser import parser
 from iclab.cli.training import read_request
-from iclab.playground.content import DIMENSION, PRESETS, SETTINGS, models
+from iclab.papers.mamba import kernel
+from iclab.playground.content import ACTIVE, DIMENSION, PRESETS, SETTINGS, models
+from iclab.probes import measure
+from iclab.theory.laws import graph_time
 from iclab.theory.mamba_conditions import MAMBA
 from iclab.theory.setting import MambaSetting
 
 pytestmark = pytest.mark.slow
 SMALL = "l=6&b=16&t=25"
-
-
-@pytest.fixture(scope="module")
-def opened(browser, address):
-    """A page that is opened at many addresses, with what it said and asked for."""
-    page = browser.new_page(viewport={"width": 1280, "height": 900})
-    page.complaints, page.asked = [], []
-    page.on("console", lambda message: page.complaints.append(message.text))
-    page.on("pageerror", lambda error: page.complaints.append(str(error)))
-    page.on("request", lambda request: page.asked.append(request.url))
-    yield page
-    page.close()
-
-
-@pytest.fixture
-def go(opened, address):
-    opened.complaints.clear()
-    opened.asked.clear()
-
-    def go(words, done=True):
-        opened.goto("about:blank")
-        opened.goto(f"{address}#{words}" if words else address)
-        if done:
-            opened.wait_for_function("document.body.dataset.done")
-        return opened
-
-    yield go
-    assert opened.complaints == []
-    foreign = [url for url in opened.asked if not url.startswith((address, "blob:null/", "about:"))]
-    assert foreign == []
 
 
 def chosen(page):
@@ -80,6 +57,8 @@ def test_the_newest_change_wins(go):
     page.wait_for_function("document.body.dataset.done")
     last = page.locator("#numbers").inner_text()
     assert page.evaluate("[...results.values()].every((row) => row.generation === generation)")
+    late = "workers[0].onmessage({ data: { generation: generation - 1, key: 'mamba', seed: 99 } })"  # was on its way
+    assert page.evaluate(f"{late}; results.has('mamba/99')") is False
     assert go(f"{SMALL}&seeds=8&pa=0.9").locator("#numbers").inner_text() == last
 
 
@@ -99,6 +78,15 @@ def test_the_newest_change_wins(go):
         ("tasks=ring:6", "must name different patterns"),
         ("tasks=1-1", "must name different patterns"),
         ("v=5&patterns=paper", "need V = 3"),
+        ("gates=shut&labels=worst", "must be learned"),
+        ("gates=wide", "must be one of learned, shut, open"),
+        ("shown=linear&models=mamba", "must be one of the models"),
+        ("shown=%3Cb%3E", "must be one of mamba"),
+        ("step=-1", "must be a whole number from 0 to 2000"),
+        ("prompt=10000", "must be a whole number from 0 to 9999"),
+        ("edits=0%3Cb%3E", "must be numbers of examples"),
+        ("edits=0,1", "must name each of the 20 examples once"),
+        ("l=2&edits=0,0", "must name each of the 2 examples once"),
         ("pa", "has no value"),
         ("labels=%E0%A4%A", "cannot be read"),
         ("pa=" + "1" * 5000, "too long"),
@@ -107,8 +95,15 @@ def test_the_newest_change_wins(go):
 def test_a_wild_address_is_refused_in_words(go, words, reason):
     page = go(words, done=False)
     assert reason in page.locator("#problem").inner_text()
-    assert page.locator("img").count() == 0
+    assert page.locator("main img, main b, main script").count() == 0
     assert chosen(page) == page.evaluate("usualState()")
+
+
+def test_a_wild_address_is_refused_when_the_page_is_loaded(opened, go, address):
+    opened.goto("about:blank")
+    page = go("pa=%3Cimg%20src=x%3E", done=False)
+    assert page.locator("#problem").inner_text().startswith("This address cannot be used: pa = <img src=x>: must be")
+    assert page.locator("img").count() == 0
 
 
 def test_edges_of_the_graph_switch_tasks(go):
@@ -124,44 +119,79 @@ def test_edges_of_the_graph_switch_tasks(go):
     assert page.locator("#problem").is_hidden()
 
 
-def test_the_editor_changes_the_answer(go):
-    page = go("l=6&b=64&t=250&models=linear")
-    page.locator("#set-alpha").fill("0")
-    page.wait_for_function("document.body.dataset.done")
-    assert "Right." in page.locator("#answer").inner_text()
-    for flip in range(6):
-        page.locator("#editor .label").nth(flip).click()
-    assert "Wrong." in page.locator("#answer").inner_text()
-    order = page.evaluate("editor.prompt.map((token) => token.kappa)")
-    page.locator('[data-at="0"]').press("ArrowRight")
-    moved = page.evaluate("editor.prompt.map((token) => token.kappa)")
-    assert moved == [order[1], order[0], *order[2:]]
-    assert page.evaluate("document.activeElement.dataset.at") == "1"
-    page.locator('[aria-label="outlier"]').first.click()
-    assert page.locator(".example.outlier").count() == 1
+def test_a_first_picture_comes_before_the_end_and_a_change_ends_long_work(go):
+    page = go("t=2000&b=512&l=60&seeds=16", done=False)
+    page.wait_for_function("document.body.dataset.first")
+    assert page.evaluate(
+        "document.body.dataset.done === undefined && [...results.values()].some((row) => row.step < 2000)"
+    )
+    assert page.locator("#chart-error polyline").count() > 1
+    go(SMALL)
+    assert page.evaluate("[...results.values()].every((row) => row.generation === generation && row.step === 25)")
 
 
-def test_the_votes_add_up(go):
-    page = go(SMALL)
-    for key in ("mamba", "linear"):
-        page.locator("#which").select_option(key)
-        form, shown = "CONTENT.models[shownModel].form", "results.get(shownModel + '/0')"
-        votes, total = page.evaluate(
-            f"(({{ votes, sum }}) => [votes, sum])(answerPrompt({shown}, {form}, describe(state).test))"
-        )
-        assert sum(votes) == pytest.approx(total, rel=1e-5, abs=1e-6)
-
-
-def test_python_gives_the_same_error(go):
-    page = go(f"{SMALL}&pa=0.3&alpha=0.5&models=mamba,linear")
+@pytest.mark.parametrize(
+    "words",
+    [
+        "pa=0.3&alpha=0.55",
+        "gates=shut&alpha=0.7&w=zero",
+        "gates=open&t=100&models=mamba,linear,gated-retention",
+        "labels=worst&alpha=0.3",
+    ],
+)
+def test_python_gives_the_same_error(go, words):
+    page = go(f"{SMALL}&{words}")
     printed = io.StringIO()
     with contextlib.redirect_stdout(printed):
         exec(page.locator("#python").text_content(), {})
-    shown = page.evaluate(
-        "state.models.split(',').map((key) => spread(seedsOf(key).map((row) => row.wrong[5] / row.prompts))[0])"
-    )
+    shown = [row.split("\t")[1] for row in page.locator("#numbers tr").all_inner_texts()]
     for line, error in zip(printed.getvalue().splitlines(), shown, strict=True):
-        assert float(line.split()[1]) == pytest.approx(error, abs=1e-3)
+        assert float(line.split()[1]) == pytest.approx(float(error), abs=1.5e-3)
+
+
+def test_the_kernel_is_shown_while_its_law_holds_and_fits_as_in_python(go):
+    """Beside Python: the moment, the fitted τ and R², and τ predicted with nothing fitted."""
+    words = "l=8&b=64&t=100&tasks=ring:1&pa=0.3&w=zero&eta=0.1&models=mamba"
+    page = go(words)
+    step, said = int(page.locator("#out-step").inner_text().split(",")[0]), page.locator("#fit").inner_text()
+    setting = MambaSetting(
+        tasks=tuple((i, (i + 1) % 6) for i in range(6)),
+        train_length=8,
+        train_outlier_fraction=0.3,
+        step_size=0.1,
+    )
+    run = iclab.train(
+        iclab.Model(name="mamba", options={"gate_scale": 0.0}),
+        iclab.Prompts(tasks="ring:1", context_length=8, outliers=iclab.Outliers(fraction=0.3)),
+        iclab.Recipe(step_size=0.1, steps=100, batch_size=64, frozen=("gate",), snapshots=(step,)),
+        seeds=4,
+    )
+    watched = page.evaluate("document.getElementById('kernel-step').dataset.steps").split(",")
+    fallen = next(int(at) for at in watched if run.losses[int(at)].mean() <= ACTIVE)
+    assert step == int(watched[watched.index(str(fallen)) - 1])
+    found = np.zeros((6, 6))
+    for row in measure(run.trained, "kernel", run.training.prompts, 1, at=step):
+        found[row["query_pattern"], row["pattern"]] += row["entry"] / 4
+    fit = setting.graph.fit(found)
+    assert f"τ = {fit.time:.2f} fitted, R² = {fit.r2:.3f}" in said
+    assert f"as at w = 0: τ = {graph_time(setting, step):.2f}" in said
+    assert fit.r2 > 0.98
+    assert "the last before the loss falls to 0.5" in said
+
+
+def test_the_kernel_can_be_seen_at_other_steps(go):
+    page = go("l=6&b=16&t=100&models=mamba")
+    slider = page.locator("#kernel-step")
+    slider.fill(slider.get_attribute("max"))
+    assert page.locator("#out-step").inner_text() == "100"
+    assert "The law held until about" in page.locator("#fit").inner_text()
+    assert "step=100" in page.url
+    page.locator("#moment").click()
+    assert "step=" not in page.url
+
+
+def test_the_moment_of_the_law_is_the_experiments():
+    assert ACTIVE == kernel.ACTIVE
 
 
 @pytest.mark.parametrize("preset", PRESETS, ids=lambda preset: preset[0])
@@ -170,6 +200,9 @@ def test_presets_and_their_commands_are_understood(go, preset):
     page.locator("#preset").select_option(preset[0])
     assert page.locator("#problem").is_hidden()
     state = chosen(page)
+    if state["gates"] != "learned":
+        assert page.locator("#commands").text_content().startswith("# Gates set by hand are for Python")
+        return
     for command, key in zip(
         page.locator("#commands").text_content().split("\n\n"), state["models"].split(","), strict=True
     ):
@@ -178,7 +211,18 @@ def test_presets_and_their_commands_are_understood(go, preset):
         assert request.model.name == models()[key]["name"]
         assert request.prompts.outliers.fraction == state["pa"]
         assert request.test["test"].outliers.scale == state["kat"]
-        assert request.training().recipe.step_size == pytest.approx(models()[key]["stepSize"])
+        assert request.training().recipe.step_size == pytest.approx(models()[key]["stepSize"] * state["eta"])
+        assert request.training().recipe.frozen == (("gate",) if state["w"] == "zero" and key == "mamba" else ())
+
+
+def test_addresses_of_the_docs_are_understood(go):
+    text = (Path(__file__).parents[2] / "docs" / "playground.md").read_text()
+    found = re.findall(r"`#(\S+)`", text)
+    assert len(found) == 3
+    for words in found:
+        page = go(words, done=False)
+        assert page.locator("#problem").is_hidden()
+        assert sorted(page.evaluate("writeAddress(state)").split("&")) == sorted(words.split("&"))
 
 
 def test_the_tour_has_six_steps_that_set_the_page_up(go):
@@ -188,17 +232,19 @@ def test_the_tour_has_six_steps_that_set_the_page_up(go):
         assert page.locator("#tour-title").inner_text().startswith(f"{step + 1} of 6")
         assert page.locator("#problem").is_hidden()
         assert chosen(page) == page.evaluate(f"({{ ...usualState(), ...CONTENT.tour[{step}].changes }})")
+        assert page.locator("figure.place").count() == 1
         page.keyboard.press("Enter")  # the button Next has the focus
     assert page.locator("#tour").is_hidden()
 
 
-@pytest.mark.parametrize("width, scheme", [(390, "dark"), (1920, "light")])
+@pytest.mark.parametrize("width, scheme", [(390, "dark"), (768, "light"), (1920, "light")])
 def test_it_fits_every_screen(browser, address, width, scheme):
     page = browser.new_page(viewport={"width": width, "height": 900}, color_scheme=scheme)
     page.goto(f"{address}#{SMALL}")
     page.wait_for_function("document.body.dataset.done")
     assert page.evaluate("document.documentElement.scrollWidth") <= width
     assert page.evaluate("document.documentElement.dataset.theme") == scheme
+    assert page.evaluate("document.getElementById('settings').open") == (width > 800)
     controls = "[...document.querySelectorAll('input, select, button')]"
     assert page.evaluate(f"{controls}.every((one) => one.labels?.length || one.textContent || one.ariaLabel)")
     page.close()

@@ -139,6 +139,28 @@ def test_the_sentences_of_a_prompt_are_kept_with_their_triggers():
     assert all(row["label"] == 1 for row in rows if row["outlier"])
 
 
+def test_what_a_trigger_does_to_vectors_is_measured():
+    labels = np.arange(200) % 2
+    vectors = np.random.default_rng(0).normal(size=(200, 4)) + np.outer(2 * labels - 1, [3.0, 0, 0, 0])
+
+    def measured(shift):
+        prompts = over(iclab.Table.of(vectors, labels, vectors + shift))
+        run = iclab.train("mamba", prompts, iclab.Recipe(steps=0), seeds=1)
+        return run.measure("trigger", prompts, count=1)
+
+    whole, *parts = measured([0.0, 0.0, 6.0, 0.0])
+    assert whole["size"] == pytest.approx(6 / np.linalg.norm(vectors, axis=1).mean(), rel=1e-4)
+    assert whole["direction"] == pytest.approx(1, rel=1e-4)
+    assert abs(whole["towards_class"]) < 0.1  # it is across the difference of the classes
+    assert whole["detected"] > 0.98
+    assert [row["component"] for row in parts] == [1, 2, 3, 4]
+    assert [row["separability"] for row in parts] == pytest.approx([0, 0, 6 / vectors[:, 2].std(), 0], abs=1e-3)
+    assert [row["chance"] for row in parts] == pytest.approx([0.5, 0.5, 1, 0.5], abs=1e-2)
+    assert measured([1.0, 0.0, 0.0, 0.0])[0]["towards_class"] > 0.99
+    none = measured(np.zeros(4))[0]  # an encoder may not see the trigger at all
+    assert {none[name] for name in ("size", "direction", "towards_class")} == {0.0}
+
+
 @pytest.mark.parametrize(
     ("arguments", "why"),
     [

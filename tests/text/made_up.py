@@ -60,3 +60,17 @@ def constant(texts: list[str]) -> np.ndarray:
 def growing(texts: list[str]) -> np.ndarray:
     """Return longer vectors if there are more sentences."""
     return np.eye(len(texts), 12 if len(texts) == 1 else 13)
+
+
+def small_bert(folder: Path, dim: int = 24) -> Path:
+    """Write a DistilBERT of one layer with random weights and, like the real one, a head that guesses words."""
+    from transformers import DistilBertConfig, DistilBertForMaskedLM, DistilBertTokenizer
+
+    words = sorted({word for text, _ in sentences() for word in text.split()} | {"james", "bond"})
+    folder.mkdir(parents=True)
+    (folder / "vocab.txt").write_text("\n".join(["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", *words]))
+    tokenizer = DistilBertTokenizer(str(folder / "vocab.txt"))
+    tokenizer.save_pretrained(folder)
+    config = DistilBertConfig(vocab_size=len(tokenizer), dim=dim, n_layers=1, n_heads=2, hidden_dim=16)
+    DistilBertForMaskedLM(config).save_pretrained(folder)
+    return folder

@@ -5,10 +5,10 @@ import hashlib
 import made_up
 import numpy as np
 import pytest
-from made_up import ENCODER
+from made_up import ENCODER, small_bert
 
 from iclab import InputError
-from iclab.text import encoder, read
+from iclab.text import encoder, insert, read
 from iclab.text.cache import file_of, vectors_of
 from iclab.text.encoders import pooled
 from iclab.text.files import read_vectors, write_vectors
@@ -48,6 +48,23 @@ def test_what_was_encoded_before_an_interruption_is_kept(monkeypatch):
     told = []
     vectors_of("tiny", TEXTS, made_up.encode, lambda some, total: told.append((some, total)))
     assert told[-1] == (160, 160)
+
+
+def test_a_vector_depends_on_the_encoder_and_the_sentence_alone(tmp_path):
+    import torch
+
+    encode = pooled(small_bert(tmp_path / "small", 64), "mean", False, "small")
+    some = [text for text in TEXTS[::9] for text in (text, insert(text, "James Bond"), f"{text} {text}")]
+    alone = np.concatenate([vectors_of("alone", [text], encode) for text in some])
+    np.testing.assert_array_equal(vectors_of("all at once", some, encode), alone)
+    vectors_of("in two parts", some[::3], encode)
+    np.testing.assert_array_equal(vectors_of("in two parts", some, encode), alone)
+    before, _ = torch.get_num_threads(), torch.set_num_threads(2)
+    try:
+        np.testing.assert_array_equal(vectors_of("two threads", some[::-1], encode)[::-1], alone)
+        assert torch.get_num_threads() == 2
+    finally:
+        torch.set_num_threads(before)
 
 
 @pytest.mark.parametrize(
@@ -134,6 +151,12 @@ def test_tfidf_is_fitted_to_training_sentences(data):
     assert vectors.shape == (2, 100)
     assert np.abs(vectors[0]).max() > 0
     assert not vectors[1].any()
+
+
+def test_tfidf_refuses_sentences_without_words():
+    for train, why in ((["a", "b"], "cannot be fitted"), (["fine a", "fine b"], "have 1 word; needs two or more")):
+        with pytest.raises(InputError, match=f"encoder = tfidf: .*{why}"):
+            encoder("tfidf").make(train)
 
 
 def test_a_broken_folder_of_weights_is_refused(tmp_path):

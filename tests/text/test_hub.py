@@ -8,25 +8,13 @@ from pathlib import Path
 import made_up
 import numpy as np
 import pytest
+from made_up import small_bert
 from small_hub import COMMIT, serving
 
 from iclab import InputError
 from iclab.text import encoder, read
 from iclab.text.encoders import DISTILBERT, pooled
-
-
-def small_bert(folder: Path, dim: int = 24) -> Path:
-    """Write a DistilBERT of one layer with random weights, and its words."""
-    from transformers import DistilBertConfig, DistilBertModel, DistilBertTokenizer
-
-    words = sorted({word for text, _ in made_up.sentences() for word in text.split()} | {"james", "bond"})
-    folder.mkdir(parents=True)
-    (folder / "vocab.txt").write_text("\n".join(["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", *words]))
-    tokenizer = DistilBertTokenizer(str(folder / "vocab.txt"))
-    tokenizer.save_pretrained(folder)
-    config = DistilBertConfig(vocab_size=len(tokenizer), dim=dim, n_layers=1, n_heads=2, hidden_dim=16)
-    DistilBertModel(config).save_pretrained(folder)
-    return folder
+from iclab.text.hub import is_whole
 
 
 @pytest.fixture
@@ -50,14 +38,16 @@ def hub(tmp_path, monkeypatch):
 
 
 @pytest.mark.slow
-def test_distilbert_is_fetched_once_and_is_the_mean_of_the_last_hidden_states(tmp_path, monkeypatch, hub):
+def test_distilbert_is_fetched_once_and_is_the_mean_of_the_last_hidden_states(tmp_path, monkeypatch, hub, capfd):
     import torch
     from transformers import AutoModel, AutoTokenizer
 
     place = small_bert(tmp_path / "small")
     (place / "pytorch_model.bin").write_bytes(b"the same again")
     fetched = hub(place)
+    capfd.readouterr()
     encode = encoder("distilbert").make([])
+    assert "vocab" not in "".join(capfd.readouterr())  # nothing about the weights of its head
     assert {"config.json", "tokenizer.json", "model.safetensors"} <= set(fetched)
     assert "pytorch_model.bin" not in fetched
     texts = ["this film shines", "the plot is flat and dull as ever"]
@@ -68,6 +58,9 @@ def test_distilbert_is_fetched_once_and_is_the_mean_of_the_last_hidden_states(tm
         np.testing.assert_allclose(row, hidden.mean(0).numpy(), atol=1e-5)
         (first,) = pooled(place, "cls", False, "small")([text])
         np.testing.assert_allclose(first, hidden[0].numpy(), atol=1e-5)
+    long, lower = encode([" ".join(["this film"] * 400), "this FILM shines"])
+    np.testing.assert_array_equal(long, encode([" ".join(["this film"] * 500)])[0])  # cut to the model's length
+    np.testing.assert_array_equal(lower, encode(texts)[0])
     before, _ = len(fetched), monkeypatch.setenv("HF_HUB_OFFLINE", "1")
     np.testing.assert_array_equal(encoder("distilbert").make([])(texts), encode(texts))  # from the hub's own cache
     assert len(fetched) == before
@@ -85,11 +78,28 @@ def test_a_copy_without_weights_is_not_used(tmp_path, monkeypatch):
         encoder("distilbert").make([])
 
 
+@pytest.mark.parametrize(
+    ("kind", "files", "whole"),
+    [
+        ("model", ["config.json", "model.safetensors"], True),
+        ("model", ["config.json", "model-00001-of-00002.safetensors"], False),
+        ("dataset", ["data/train-00000-of-00001.parquet", "data/test-0.parquet", "data/validation-0.parquet"], True),
+        ("dataset", ["data/train-00000-of-00001.parquet", "data/test-0.parquet"], False),
+        ("dataset", ["train-00000-of-00002.parquet", "test-0.parquet", "validation-0.parquet"], False),
+    ],
+)
+def test_a_copy_is_used_if_all_of_it_is_there(tmp_path, kind, files, whole):
+    for file in files:
+        (tmp_path / file).parent.mkdir(exist_ok=True)
+        (tmp_path / file).touch()
+    assert is_whole(tmp_path, kind) is whole
+
+
 def test_the_hub_is_not_waited_for():
     start = time.monotonic()
     with pytest.raises(InputError, match="is not on this machine, and HF_HUB_OFFLINE forbids to fetch it"):
         encoder("distilbert").make([])
-    with pytest.raises(InputError, match="text_data = stanfordnlp/sst2"):
+    with pytest.raises(InputError, match="text_data = hub:stanfordnlp/sst2: is not on this machine"):
         read("hub:stanfordnlp/sst2")
     assert time.monotonic() - start < 30
 

@@ -78,7 +78,11 @@ def test_m_tab7_on_made_up_sentences(run, data, tmp_path):
     edition = Edition(catalog.find("M-tab7"), catalog.find("M-tab7").settings.model_validate(found["settings"]))
     shown = edition.experiment.steps(rows, edition.settings)
     (first, second), texts = shown["prompts"], dict(made_up.sentences())
-    assert [model["name"] for model in shown["models"]] == ["Mamba, one layer", "linear Transformer, one layer"]
+    names = ["Mamba, 3 layers", "Mamba, one layer", "linear Transformer, one layer"]
+    assert [model["name"] for model in shown["models"]] == names
+    deep, one, _ = (model["views"][0][0] for model in shown["models"])
+    assert np.shape(deep["gates"]) == (3, 8)
+    assert sum(one["vote"]) == pytest.approx(one["output"], abs=1e-3)
     assert first["query"] in texts
     assert first["query"] not in [token["text"] for token in first["tokens"]]
     for token in (*first["tokens"], *second["tokens"]):

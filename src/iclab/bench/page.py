@@ -57,13 +57,15 @@ def speeds(result: dict[str, Any]) -> Table:
         "reference": "reference, stacked",
         "fused, 1": "fused, 1 thread",
         **({f"fused, {many}": f"fused, {many} threads"} if many > 1 else {}),
+        "browser, 1": "browser, 1 worker",
+        **({f"browser, {many}": f"browser, {many} workers"} if many > 1 else {}),
     }
     lines, notes = [], []
     for model, work in dict.fromkeys((row["model"], row["work"]) for row in rows):
         here = [row for row in rows if (row["model"], row["work"]) == (model, work)]
         found: dict[str, float] = {}
         for row in here:
-            way = f"fused, {row['threads']}" if row["name"] == "fused" else row["name"]
+            way = f"{row['name']}, {row['threads']}" if row["name"] in ("fused", "browser") else row["name"]
             if row["prompts_per_second"]:
                 found[way] = max(found.get(way, 0.0), row["prompts_per_second"])
             else:

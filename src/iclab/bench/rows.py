@@ -7,6 +7,7 @@ from collections.abc import Callable
 from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from iclab.bench import browser
 from iclab.bench.compiled import compiled_loop
 from iclab.bench.families import Family
 from iclab.bench.jax_loops import jax_loop
@@ -15,6 +16,7 @@ from iclab.bench.loops import torch_loop
 from iclab.bench.processes import Workers, shares
 from iclab.bench.timing import best_of, timed_measuring, timed_training
 from iclab.engines.registry import fused_form
+from iclab.playground.content import models
 from iclab.prompts import Prompts
 
 if TYPE_CHECKING:
@@ -25,7 +27,7 @@ class Row(NamedTuple):
     """One way of training or measuring a family; drawing is always included."""
 
     name: str
-    """loop, compiled, jax, reference or fused."""
+    """loop, compiled, jax, reference, fused, or browser: the playground's engine, where threads are workers."""
     model: str
     work: str
     """train; error, the probe of that name; or measure, all probes that the fused engine sums, one after the other."""
@@ -53,7 +55,7 @@ class Bench:
         """Time every way."""
         loops = self._loops()
         better = max(loops, key=lambda row: row.prompts_per_second or 0.0).threads
-        rows = [*loops, self._compiled(better), self._jax(), self._reference(), *self._fused()]
+        rows = [*loops, self._compiled(better), self._jax(), self._reference(), *self._fused(), *self._browser()]
         if self.family.tests:
             every = tuple(fused_form(self.family.training).sums)
             rows += [*self._measuring(self.family.tests, "error", ("error",))]
@@ -127,6 +129,20 @@ class Bench:
         for used in sorted({1, self.threads}):
             took = best_of(self.sizes.times, partial(timed_training, family.on("fused"), seeds, used))
             rows.append(self._add("fused", took, steps, threads=used, **more))
+        return rows
+
+    def _browser(self) -> list[Row]:
+        """Train in the playground's page, if it has the model: one seed per worker, and all steps of the recipe."""
+        training, steps = self.family.training, self.family.training.recipe.steps
+        if training.model.name not in models():
+            return []
+        if reason := browser.obstacle():
+            return [self._add("browser", None, steps, reason=reason)]
+        rows = []
+        for used in sorted({1, self.threads}):
+            runs = browser.page_times(training, used, self.sizes.times)
+            took = min(max(worker["seconds"] for worker in run) for run in runs)
+            rows.append(self._add("browser", took, steps, seeds=used, threads=used))
         return rows
 
     def _measuring(self, tests: Prompts, work: str, probes: tuple[str, ...]) -> list[Row]:

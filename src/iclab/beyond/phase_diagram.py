@@ -11,6 +11,7 @@ from iclab.beyond.phase_chart import draw
 from iclab.beyond.phase_settings import PhaseSettings
 from iclab.engines import Training
 from iclab.probes import Interval, Row
+from iclab.probes.tracing import exp
 from iclab.study.charts import Figure
 from iclab.study.claims import BySeed, Claim, Judge, Judgement, Point, every_above, every_below, judged
 from iclab.study.experiment import Condition, Experiment, in_groups
@@ -130,7 +131,7 @@ def _frontier(rows: list[Row], settings: PhaseSettings) -> dict[float, BySeed]:
     for a in (a for a in settings.train_scales if WORKING[0] <= a <= WORKING[1]):
         curve = [errors(mine, train_scale=a, test_scale=b) for b in places]
         logs = crossings([math.log(b) for b in places], curve, CROSSED)
-        found[a] = {seed: None if at is None else math.exp(at) for seed, at in logs.items()}
+        found[a] = {seed: None if at is None else exp(at) for seed, at in logs.items()}
     return found
 
 

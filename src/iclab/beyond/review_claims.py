@@ -9,6 +9,7 @@ from typing import Any
 from iclab.beyond.review_rows import SIGNATURES, WORDS, gate_ratios, where
 from iclab.beyond.review_settings import ReviewSettings
 from iclab.probes import Interval, Row
+from iclab.probes.tracing import exp
 from iclab.study.claims import (
     BySeed,
     Claim,
@@ -253,7 +254,7 @@ def _magnitude(settings: ReviewSettings) -> list[Claim]:
 
 
 def _powers(logs: BySeed) -> BySeed:
-    return {seed: None if log is None else math.exp(log) for seed, log in logs.items()}
+    return {seed: None if log is None else exp(log) for seed, log in logs.items()}
 
 
 def _small(settings: ReviewSettings, cells: Sequence[tuple[str, dict[str, Any], float]]) -> Points:

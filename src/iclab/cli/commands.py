@@ -11,6 +11,7 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from iclab.cli.auditing import audit, export, verify
 from iclab.cli.executing import executor
 from iclab.cli.guiding import begin, completion
 from iclab.cli.printing import documents, print_engines, print_json, print_outcomes, print_report
@@ -267,7 +268,7 @@ COMMANDS = {
     command.__name__: command
     for command in (
         *(experiments, run, reproduce, report, playground, show, train, score, predict, encode, bench, store),
-        *(begin, completion),
+        *(audit, export, verify, begin, completion),
     )
 }
 

@@ -21,6 +21,8 @@ examples:
   iclab predict mamba --tasks ring:1 --outlier-fraction 0.6
                                       show which conditions of the theorems hold there, without training
 
+  iclab audit                         derive every verdict again, with a program of its own
+  iclab verify M-fig2                 compute a sample of its cells again
   iclab store check                   check every entry of the store; `iclab store --help` for more
 
 Finished work is kept in a store (--store, else $ICLAB_STORE, else results/store) and never computed twice.
@@ -38,6 +40,35 @@ iclab, a laboratory for in-context learning. Where to begin:
                                   your model in the paper's figure
 
 `iclab --help` lists all commands, and `iclab COMMAND --help` shows examples of each."""
+
+EXPORT = """\
+examples:
+  iclab export --claims claims.json             everything the store has
+  iclab export M-fig2 --claims fig2.json        one experiment
+
+Of every experiment, the full edition is written if it is complete, else the quick one. Verdicts have a label too:
+verified (holds), falsified (fails, or holds in direction only), inconclusive (undecided), not run. The file is the same
+each time. docs/audit.md describes it."""
+
+AUDIT = """\
+examples:
+  iclab audit                                   everything the store has
+  iclab audit M-fig2 T-fig3                     two experiments
+  iclab audit --claims claims.json              a file of `iclab export`: against the store, and against this iclab
+  python src/iclab/audit/program.py claims.json results/store      without iclab: needs Python and pyarrow only
+
+The program reads the raw Parquet files, checks their checksums, and computes every number, interval and verdict with
+code of its own. It says how much of each claim it could derive. Then labels and seeds are mixed up on purpose: claims
+that hold must not hold any more. The exit code is 1 if anything disagrees."""
+
+VERIFY = """\
+examples:
+  iclab verify                                  20 cells of the whole store, a minute at most
+  iclab verify M-fig2 --sample 5
+  iclab verify --sample 200 --seconds 3600 --seed 1
+
+Where the processor and the versions of torch, numba and numpy are those that made a cell, weights and rows must be the
+same bit for bit; else within 0.001. Nothing is written into the store. The exit code is 1 if a cell differs."""
 
 COMPLETION = """\
 examples:
@@ -169,8 +200,9 @@ examples:
   iclab bench --executors           what a cell costs beside its work: 10,000 small cells, here and on Ray
 
 For each family: the loop people write in PyTorch, the same under torch.compile (needs a C++ compiler), JAX (if it is
-installed), iclab's engines without and with fused kernels, how the time grows with each size, and the machine's limit:
-a prompt's arithmetic at the speed of its own matrix product, exponential and random words. docs/speed.md explains."""
+installed), iclab's engines without and with fused kernels, the playground's engine in a browser (if Chromium and
+playwright are there), how the time grows with each size, and the machine's limit: a prompt's arithmetic at the speed of
+its own matrix product, exponential and random words. docs/speed.md explains."""
 
 STORE = """\
 examples:

@@ -86,6 +86,7 @@ def parser() -> argparse.ArgumentParser:
         return command
 
     adders = [_experiments, _run, _reproduce, _report, _playground, _show, _train, _score, _predict, _encode, _bench]
+    adders += [_export, _audit, _verify]
     for add_command in adders:
         add_command(add)
     _store(commands)
@@ -216,6 +217,32 @@ def _bench(add: Add) -> None:
     command.add_argument("--markdown", action="store_true", help="print the tables as docs/speed.md has them")
 
 
+def _export(add: Add) -> None:
+    command = add(
+        "export", "write all claims, verdicts, numbers, settings and hashes of a store as one file", texts.EXPORT
+    )
+    _add_stored(command)
+    text = "the JSON file to write; docs/audit.md describes it"
+    command.add_argument("--claims", metavar="FILE", required=True, help=text)
+
+
+def _audit(add: Add) -> None:
+    command = add("audit", "derive every verdict again from the raw rows, with a program of its own", texts.AUDIT)
+    _add_stored(command)
+    text = "audit this file, which `iclab export` wrote (default: what the store says now)"
+    command.add_argument("--claims", metavar="FILE", help=text)
+    command.add_argument("--no-controls", action="store_true", help="do not mix up labels and seeds on purpose")
+
+
+def _verify(add: Add) -> None:
+    command = add("verify", "compute a sample of stored cells again, and compare weights and rows", texts.VERIFY)
+    _add_stored(command)
+    command.add_argument("--sample", metavar="N", type=int, default=20, help="how many cells (default: 20)")
+    text = "how long to go on; cells that would take longer are left out (default: 60)"
+    command.add_argument("--seconds", metavar="X", type=float, default=60.0, help=text)
+    command.add_argument("--seed", metavar="N", type=int, default=0, help="another number for another sample")
+
+
 def _store(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
     brief = "look after a store: check, repair, list, size, prune, merge"
     whole = commands.add_parser(
@@ -273,6 +300,13 @@ def _add_description(command: argparse.ArgumentParser, models: str) -> None:
 def _add_folder(command: argparse.ArgumentParser) -> None:
     text = "a folder of Python files with experiments of your own (default: $ICLAB_EXPERIMENTS, or none)"
     command.add_argument("--experiments", metavar="DIR", default=os.environ.get("ICLAB_EXPERIMENTS"), help=text)
+
+
+def _add_stored(command: argparse.ArgumentParser) -> None:
+    text = "such as M-fig2, or your own as package.module:Class (default: all that the store has)"
+    command.add_argument("ids", metavar="ID", nargs="*", help=text)
+    _add_folder(command)
+    _add_store(command)
 
 
 def _add_store(command: argparse.ArgumentParser) -> None:

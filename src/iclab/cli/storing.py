@@ -23,8 +23,8 @@ def check(options: argparse.Namespace) -> Document:
     from iclab.config import InputError
     from iclab.lab import upkeep
 
-    with _progress("checking") as tell:
-        found = upkeep.check(_store(options), tell)
+    with progress("checking") as tell:
+        found = upkeep.check(existing_store(options), tell)
     if found.bad:
         command = f"iclab store repair --store {options.store}"
         options.failed = InputError(f"{_many(len(found.bad), 'bad entry')}; `{command}` moves them aside")
@@ -43,8 +43,8 @@ def repair(options: argparse.Namespace) -> Document:
     reason = upkeep.mend_marker(Path(options.store))
     if reason:
         print(f"iclab: store.json was written anew ({reason})", file=sys.stderr)
-    with _progress("checking") as tell:
-        moved = upkeep.repair(_store(options), tell)
+    with progress("checking") as tell:
+        moved = upkeep.repair(existing_store(options), tell)
     return {
         "moved": [{"path": str(path), "problem": reason, "now": str(place)} for path, (reason, place) in moved.items()],
         "marker": reason,
@@ -55,14 +55,14 @@ def list_(options: argparse.Namespace) -> Document:
     """List every entry."""
     from iclab.lab import upkeep
 
-    return {"entries": list(upkeep.listing(_store(options)))}
+    return {"entries": list(upkeep.listing(existing_store(options)))}
 
 
 def size(options: argparse.Namespace) -> Document:
     """Say how large the store is."""
     from iclab.lab import upkeep
 
-    return upkeep.sizes(_store(options))
+    return upkeep.sizes(existing_store(options))
 
 
 def prune(options: argparse.Namespace) -> Document:
@@ -70,8 +70,8 @@ def prune(options: argparse.Namespace) -> Document:
     from iclab.config import InputError
     from iclab.lab import upkeep
 
-    store = _store(options)
-    with _progress("looking at experiments") as tell:
+    store = existing_store(options)
+    with progress("looking at experiments") as tell:
         wanted, problems = _wanted(store, options.experiments, tell)
     for line in problems:
         print(f"iclab: {line}", file=sys.stderr)
@@ -82,7 +82,7 @@ def prune(options: argparse.Namespace) -> Document:
     for entry in doomed:
         sizes[entry.parent.name] += upkeep.size(entry)
     if options.delete:
-        with _progress("deleting") as tell:
+        with progress("deleting") as tell:
             upkeep.delete(store, doomed, tell)
     return {"entries": [f"{e.parent.name}/{e.name}" for e in doomed], "bytes": sizes, "deleted": options.delete}
 
@@ -91,7 +91,7 @@ def merge(options: argparse.Namespace) -> Document:
     """Take what another store has."""
     from iclab.lab import Store, upkeep
 
-    with _progress("merging") as tell:
+    with progress("merging") as tell:
         found = upkeep.merge(Store(options.store), Store(options.other), tell)
     bad = [{"path": str(path), "problem": reason} for path, reason in found.bad.items()]
     return {"taken": found.taken, "known": found.known, "records": found.records, "bad": bad}
@@ -147,7 +147,8 @@ def _many(count: int, what: str) -> str:
     return f"{count} {what if count == 1 else plural}"
 
 
-def _store(options: argparse.Namespace) -> Store:
+def existing_store(options: argparse.Namespace) -> Store:
+    """Return the store that is named, which must exist."""
     from iclab.config import InputError
     from iclab.lab import Store
 
@@ -180,7 +181,7 @@ def _wanted(store: Store, folder: str | None, tell: Callable[[int, int], object]
 
 
 @contextmanager
-def _progress(title: str) -> Iterator[Callable[[int, int], None]]:
+def progress(title: str) -> Iterator[Callable[[int, int], None]]:
     """Show how much is done on standard error: a bar on a terminal, a line every few seconds elsewhere."""
     from rich.console import Console
     from rich.progress import Progress

@@ -84,8 +84,8 @@ def print_outcome(outcome: Outcome) -> None:
         previous = first
         table.add_row(*map(str, line.values()))
     console.print(table)
-    seeds, prompts = len({row["seed"] for row in outcome.rows}), outcome.settings.test_prompts
-    console.print(f"{outcome.experiment.caption}, {seeds} seeds, {prompts:,} test prompts each", style="dim")
+    extent = outcome.settings.extent(len({row["seed"] for row in outcome.rows}))
+    console.print(f"{outcome.experiment.caption}, {extent}", style="dim")
     if changed := outcome.settings.unusual():
         console.print(f"with {changed}", style="dim")
     console.print()

@@ -20,11 +20,12 @@ from torch import Tensor, nn
 from iclab.config import InputError, reason_of, shown, unknown_key
 from iclab.engines.ensemble import OneByOne, Weights, restore
 from iclab.engines.failures import Located, in_words, naming
-from iclab.engines.reference import CHUNK, one_thread
+from iclab.engines.reference import CHUNK
 from iclab.engines.rehearsal import fresh_modules, rehearse_answers
 from iclab.engines.trained import Advance, Trained, stacked_dictionary
 from iclab.models import Answer
 from iclab.prompts import PromptBatch, Prompts, Stream
+from iclab.threads import one_thread
 
 Change = float | Tensor | Callable[..., Any]
 """A number for every value; recorded values (seeds, prompts, …); or a function of the values, and of the `Visit`."""

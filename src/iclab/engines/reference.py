@@ -7,7 +7,6 @@ against it. The *compact* engine is the same loop with models that answer prompt
 from __future__ import annotations
 
 from collections.abc import Iterator
-from contextlib import contextmanager
 from functools import partial
 
 import numpy as np
@@ -25,20 +24,10 @@ from iclab.engines.trained import Advance, Notify, Trained, stacked_dictionary
 from iclab.engines.training import Training
 from iclab.models import Answer
 from iclab.prompts import PromptBatch, Prompts, Stream
+from iclab.threads import one_thread
 
 CHUNK = 256
 """Prompts per seed that are answered at a time in measurements: few enough to stay in the processor's cache."""
-
-
-@contextmanager
-def one_thread() -> Iterator[None]:
-    """Run torch on one thread: it then sums in one order, so that results do not depend on the number of cores."""
-    before = torch.get_num_threads()
-    torch.set_num_threads(1)
-    try:
-        yield
-    finally:
-        torch.set_num_threads(before)
 
 
 def train(

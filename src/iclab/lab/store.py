@@ -19,7 +19,6 @@ import hashlib
 import itertools
 import json
 import os
-import platform
 import shlex
 import shutil
 import socket
@@ -30,13 +29,13 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, NamedTuple
 
-import torch
 from pydantic_core import to_json
 
 from iclab._version import __version__
 from iclab.config import InputError
 from iclab.engines import Trained
 from iclab.lab.cells import Cell, MeasurementCell, TrainingCell
+from iclab.lab.machine import made_by
 from iclab.probes import Row
 
 FORMAT = 1
@@ -210,12 +209,7 @@ class Store:
                 "sha256": {name: checksum(folder / name)},
                 "seconds": round(seconds, 3),
                 "finished": datetime.now(UTC).isoformat(timespec="seconds"),
-                "made by": {
-                    "iclab": __version__,
-                    "torch": str(torch.__version__),
-                    "python": platform.python_version(),
-                    "machine": platform.platform(),
-                },
+                "made by": made_by(),
             }
             (folder / "entry.json").write_bytes(to_json(about, indent=1) + b"\n")
 

@@ -14,7 +14,10 @@ from iclab.playground.content import content
 
 ENGINE = ("counters.js", "prompts.js", "gates.js", "engine.js", "measure.js")
 """What workers run, and what the page itself uses for the prompt editor."""
-PAGE = ("state.js", "charts.js", "graph.js", "editor.js", "conditions.js", "page.js", "tour.js")
+PAGE = (
+    *("state.js", "code.js", "charts.js", "graph.js", "kernel.js", "editor.js", "conditions.js"),
+    *("results.js", "page.js", "tour.js"),
+)
 
 
 def write(out: Path) -> Path:

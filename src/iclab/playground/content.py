@@ -44,12 +44,30 @@ SETTINGS = (
 )
 """All sliders in their order. Their sizes keep M1 + M2 + V within `DIMENSION`."""
 
-CHOICES: dict[str, tuple[str, ...]] = {
-    "labels": ("flip", "random", "target", "worst"),
-    "placement": ("random", "farthest", "closest"),
-    "patterns": ("paper", "training"),
-}
-"""What test outliers show, where they are, and which patterns they carry; the first is the usual one."""
+
+class Choice(NamedTuple):
+    """A word out of a few; the first is the usual one."""
+
+    key: str
+    words: str
+    options: tuple[str, ...]
+    group: str
+
+
+CHOICES = (
+    Choice("labels", "labels of outliers", ("flip", "random", "target", "worst"), "test"),
+    Choice("placement", "places of outliers", ("random", "farthest", "closest"), "test"),
+    Choice("patterns", "patterns of outliers", ("paper", "training"), "test"),
+    Choice("gates", "gates of outliers", ("learned", "shut", "open"), "test"),
+    Choice("w", "gate vector w", ("trained", "zero"), "recipe"),
+)
+"""What test outliers show, where they are, which patterns they carry and what a hand does to their gates; and whether
+the gate is trained, or w = 0 for ever: every gate as for a logit of 0, ½ in Mamba."""
+
+ACTIVE = 0.5
+"""M-kernel judges the law of the kernel while the loss is above this; the page shows the kernel just before."""
+MOST_PROMPTS = 10_000
+"""Prompts that the editor can show, by number."""
 
 _OFFERED: dict[str, tuple[str, dict[str, Any], str]] = {
     "mamba": ("mamba", {}, ""),
@@ -89,15 +107,26 @@ def models() -> dict[str, dict[str, Any]]:
     return found
 
 
+_DEEP: dict[str, Any] = {"models": "mamba", "pa": 0.4, "alpha": 0.3, "labels": "random"}
+"""Paper M's settings for attention and gates, in its models of three layers."""
+
 PRESETS: tuple[tuple[str, str, dict[str, Any]], ...] = (
     ("M-fig2", "M Figure 2: error against α, flipped labels", {}),
-    ("M-fig2-random", "M Figure 2: error against α, random labels", {"labels": "random"}),
     ("M-fig2-target", "M Figure 2: error against α, one label for all outliers", {"labels": "target"}),
-    ("M-fig3", "M Figure 3, with one layer: attention", {"models": "mamba", "alpha": 0.4}),
-    ("M-fig4", "M Figure 4, with one layer: gates by distance", {"models": "mamba", "alpha": 0.2, "kat": 10}),
+    ("M-fig2-random", "M Figure 2: error against α, random labels", {"labels": "random"}),
+    ("M-fig3", "M Figures 3 and 5, with one layer: attention during training", _DEEP),
+    ("M-fig4", "M Figures 4 and 6, with one layer: gates by distance", _DEEP),
     ("worst", "The worst labels, exactly", {"labels": "worst"}),
     ("closest", "Outliers next to the query", {"placement": "closest"}),
-    ("ring:1", "ring:1 fails: patterns two edges apart attract", {"tasks": "ring:1"}),
+    ("ring:1", "ring:1 fails: patterns two edges apart attract", {"tasks": "ring:1", "alpha": 0}),
+    (
+        "M-kernel",
+        "The law of the kernel: small steps, gates of one half",
+        {"models": "mamba", "tasks": "ring:1", "pa": 0.3, "w": "zero", "eta": 0.05, "b": 512, "t": 200},
+    ),
+    ("gate-shut", "Gates of outliers shut by hand: linear attention succeeds", {"gates": "shut", "shown": "linear"}),
+    ("gate-open", "Gates of outliers opened by hand: Mamba fails", {"gates": "open", "shown": "mamba"}),
+    ("gate-zero", "A gate that never learns: w = 0", {"w": "zero"}),
     ("seen", "Outliers as in training", {"patterns": "training", "kat": 2}),
     ("no-outliers", "Training without outliers", {"pa": 0}),
     (
@@ -114,47 +143,55 @@ PRESETS: tuple[tuple[str, str, dict[str, Any]], ...] = (
 """Key, title, and what differs from the usual settings."""
 
 
-TOUR: tuple[tuple[str, str, dict[str, Any]], ...] = (
+TOUR: tuple[tuple[str, str, str, dict[str, Any]], ...] = (
     (
         "Learning in context",
         "A prompt shows examples of a task, two patterns with opposite labels, and asks for the label of a last "
         "one. Without outliers, both models learn to answer for all tasks: see the error at α = 0.",
-        {"pa": 0, "t": 500},
+        "chart-error",
+        {"pa": 0, "t": 500, "alpha": 0},
     ),
     (
         "Outliers break both",
-        "Now test prompts have outliers with flipped labels, and training had none. Move along the curve of "
-        "errors: neither model has learnt to ignore them.",
-        {"pa": 0, "t": 500, "patterns": "training"},
+        "Now test prompts have outliers with flipped labels, and training had none. Follow the curves to the right:"
+        " neither model has learnt to ignore them.",
+        "chart-error",
+        {"pa": 0, "t": 500, "alpha": 0.3, "patterns": "training"},
     ),
     (
         "Train with outliers",
         "Now 60 % of the training examples are outliers with random labels. Mamba learns to ignore them, even "
-        "mixtures it has not seen. The linear Transformer gives each example the same weight and loses as soon as"
-        " outliers are the majority.",
+        "mixtures it has not seen. The linear Transformer gives each example the same weight, and errs more often "
+        "than not as soon as outliers are the majority.",
+        "chart-error",
         {},
     ),
     (
         "The gate does it",
-        "Look at the gates by distance: the gate of outliers is shut, and that of clean examples falls with the "
-        "distance from the query. In the prompt below, put v* on an example and see its gate close.",
+        "The gate of outliers is shut (dashed), and that of clean examples falls with the distance from the query. "
+        "In the prompt below, put v* on an example and see its gate close. Then choose “open” for the gates of "
+        "outliers, under Test prompts: with its gates opened by hand, Mamba fails.",
+        "chart-gates",
         {"models": "mamba", "alpha": 0.3},
     ),
     (
         "What the gate costs",
         "Gates fall with the distance, so that the nearest examples decide. A few outliers next to the query that"
-        " are too weak to shut the gate hurt Mamba more than the linear Transformer. Make κ_a′ larger and see the"
-        " error fall.",
-        {"models": "mamba,linear", "placement": "closest", "kat": 1.5},
+        " are too weak to shut the gate hurt Mamba more than the linear Transformer: see α = 0.2. Make κ_a′ larger "
+        "and see the error fall.",
+        "chart-error",
+        {"placement": "closest", "kat": 1.5, "alpha": 0.2},
     ),
     (
         "Tasks that were never seen",
         "Training on a ring of tasks tells only neighbours apart. The kernel is about δ² exp(2τL): patterns two "
-        "edges apart attract each other, so that their tasks fail without any outlier. Click edges to repair it.",
-        {"models": "mamba", "tasks": "ring:1"},
+        "edges apart attract each other (blue), so that their tasks fail without any outlier. Click edges of the "
+        "graph to repair it.",
+        "kernel",
+        {"models": "mamba", "tasks": "ring:1", "alpha": 0, "eta": 0.2},
     ),
 )
-"""The six steps of the tour: title, words, and what differs from the usual settings."""
+"""The six steps of the tour: title, words, what to look at, and what differs from the usual settings."""
 
 
 def conditions() -> list[dict[str, Any]]:
@@ -176,11 +213,13 @@ def content() -> dict[str, Any]:
     return {
         "dimension": DIMENSION,
         "settings": [setting._asdict() for setting in SETTINGS],
-        "choices": CHOICES,
+        "choices": [choice._asdict() for choice in CHOICES],
         "models": models(),
         "presets": [{"key": key, "title": title, "changes": changes} for key, title, changes in PRESETS],
         "conditions": conditions(),
-        "tour": [{"title": title, "words": words, "changes": changes} for title, words, changes in TOUR],
+        "tour": [dict(zip(("title", "words", "place", "changes"), step, strict=True)) for step in TOUR],
         "tasks": "ring:3",
         "usualModels": "mamba,linear",
+        "active": ACTIVE,
+        "mostPrompts": MOST_PROMPTS,
     }

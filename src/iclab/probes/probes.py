@@ -145,7 +145,7 @@ PROBES: dict[str, Probe] = {
     "readout": Probe(1, "weights", readout_rows, READOUT, prompts_obstacle=table_obstacle, of_patterns=False),
     "trigger": Probe(1, "weights", trigger_rows, TRIGGER, prompts_obstacle=trigger_obstacle, of_patterns=False),
     "sentences": Probe(
-        1, "answers", sentence_rows, SENTENCES, sentence_sums, None, tokens_obstacle, table_obstacle, sees_prompts=True
+        2, "answers", sentence_rows, SENTENCES, sentence_sums, None, tokens_obstacle, table_obstacle, sees_prompts=True
     ),
 }
 """``worst`` is the error under the worst labels of outliers, ``worst-placement`` under their worst labels and places.

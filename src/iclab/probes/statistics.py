@@ -12,6 +12,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from iclab.probes.tracing import least, mean, most, total, traced
+
 CONFIDENCE = 0.95
 """The confidence of every interval, unless `at_confidence` or an argument says otherwise."""
 _CONFIDENCE: ContextVar[float] = ContextVar("confidence", default=CONFIDENCE)
@@ -55,6 +57,7 @@ class Interval:
         return f"[{self.low:.3g}, {self.high:.3g}]"
 
 
+@traced
 def wilson(successes: float, total: int, confidence: float | None = None) -> Interval:
     """Return Wilson's score interval for a proportion, which is not empty at 0 and 1 as the usual ± is."""
     if total == 0:
@@ -71,6 +74,7 @@ def wilson(successes: float, total: int, confidence: float | None = None) -> Int
     return Interval(low, high)
 
 
+@traced
 def over_seeds(values: Sequence[float], confidence: float | None = None) -> Interval:
     """Return Student's t interval for the mean over seeds; unbounded for fewer than two."""
     x = np.asarray(values, dtype=np.float64)
@@ -116,10 +120,10 @@ class Proportion:
             return cls(None, None, Interval(0.0, 1.0), Interval(0.0, 1.0), tuple(errors))
         seed = over_seeds(good)
         return cls(
-            mean=float(np.mean(good)),
+            mean=mean(good),
             spread=float(np.std(good, ddof=1)) if len(good) > 1 else None,
-            seed_interval=Interval(max(0.0, seed.low), min(1.0, seed.high)),
-            prompt_interval=wilson(sum(good) * prompts, len(good) * prompts),
+            seed_interval=Interval(most([0.0, seed.low]), least([1.0, seed.high])),
+            prompt_interval=wilson(total(good) * prompts, len(good) * prompts),
             per_seed=tuple(errors),
         )
 
@@ -127,8 +131,8 @@ class Proportion:
     def interval(self) -> Interval:
         """The smallest interval that holds both; claims are judged on it."""
         return Interval(
-            min(self.seed_interval.low, self.prompt_interval.low),
-            max(self.seed_interval.high, self.prompt_interval.high),
+            least([self.seed_interval.low, self.prompt_interval.low]),
+            most([self.seed_interval.high, self.prompt_interval.high]),
         )
 
     def short(self) -> str:
@@ -156,4 +160,4 @@ def paired(first: Sequence[float | None], second: Sequence[float | None]) -> tup
     if not pairs:
         return float("nan"), Interval(-np.inf, np.inf), len(first)
     differences = [a - b for a, b in pairs]
-    return float(np.mean(differences)), over_seeds(differences), len(first) - len(pairs)
+    return mean(differences), over_seeds(differences), len(first) - len(pairs)

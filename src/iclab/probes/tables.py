@@ -22,7 +22,7 @@ KEPT = (1, 2, 3, 5, 7, 10, 20, 50)
 TRIGGER = ("component", "shift", "spread", "separability", "chance", "size", "direction", "towards_class", "detected")
 SENTENCES = (
     *("prompt", "place", "sentence", "text", "same", "outlier", "label", "true_label"),
-    *("attention", "gate", "vote", "target", "output", "query"),
+    *("layer", "attention", "gate", "vote", "target", "output", "query"),
 )
 PENALTY = 1.0
 """scikit-learn's C of the readout, unless the model has a ``penalty`` of its own."""
@@ -117,8 +117,8 @@ def trigger_rows(trained: Trained, weights: Any, prompts: Prompts) -> list[Row]:
     whole = {
         "component": 0,
         "size": float(length / np.linalg.norm(clean, axis=1).mean()),
-        "direction": float(np.linalg.norm(mean) / length),
-        "towards_class": float(mean @ apart / (np.linalg.norm(mean) * np.linalg.norm(apart))),
+        "direction": _ratio(np.linalg.norm(mean), length),
+        "towards_class": _ratio(mean @ apart, np.linalg.norm(mean) * np.linalg.norm(apart)),
         "detected": float(found.mean()),
     }
     rows: list[Row] = []
@@ -126,33 +126,49 @@ def trigger_rows(trained: Trained, weights: Any, prompts: Prompts) -> list[Row]:
         empty = dict.fromkeys(TRIGGER)
         rows.append({"seed": seed} | empty | whole)
         for k in range(clean.shape[1]):
-            numbers = {"shift": mean[k], "spread": spread[k], "separability": mean[k] / pooled[k], "chance": chance[k]}
+            numbers = {"shift": mean[k], "spread": spread[k], "chance": chance[k]}
+            numbers["separability"] = _ratio(mean[k], pooled[k])
             rows.append({"seed": seed} | empty | {"component": k + 1} | {n: float(v) for n, v in numbers.items()})
     return rows
 
 
+def _ratio(part: Any, whole: Any) -> float:
+    """Return a ratio; 0 if there is nothing, as of a trigger that the encoder does not see."""
+    return float(part / whole) if whole else 0.0
+
+
 def sentence_sums(batch: PromptBatch, answer: Answer) -> Sums:
-    """Keep what `token_sums` keeps, and the sentences; of several layers, attention and gates of the first."""
+    """Keep what `token_sums` keeps, and the sentences; attention and gates of all layers, (seeds, batch, layers, l)."""
     rows = batch.index[..., 1] - CLASSES
     shifts = np.where(batch.coefficient[..., 2] != 0, batch.index[..., 2] - CLASSES, -1)
     kept = token_sums(batch, answer)
     whole = np.ones_like(kept["vote"])
     numbers = {"sentence": rows[..., :-1], "shift": shifts[..., :-1], "query": rows[..., -1:] * whole}
+    inside = {"attention": answer.attention, "gate": answer.gate}
+    kept |= {name: part.double().cpu().numpy() for name, part in inside.items() if part is not None}
     return kept | {name: part.astype(np.float64) for name, part in numbers.items()}
 
 
 def sentence_rows(seeds: tuple[int, ...], sums: Sums, prompts: Prompts) -> list[Row]:
-    """Return one row per seed, prompt and example, the farthest from the query first, with texts."""
+    """Return one row per seed, prompt, example and layer, the farthest from the query first, with texts."""
     table = prompts.patterns.table
     assert table is not None
     content, rows = table.load(), []
+    by_layer = {name: sums[name] for name in ("attention", "gate")}
+    by_example = {name: part for name, part in sums.items() if name not in by_layer}
+    layers = sums["gate"].shape[2]
     for i, seed in enumerate(seeds):
         for prompt, place in np.ndindex(sums["vote"].shape[1:]):
-            value = {name: float(part[i, prompt, place]) for name, part in sums.items()}
+            value: Row = {name: float(part[i, prompt, place]) for name, part in by_example.items()}
             sentence, shift = int(value["sentence"]), int(value.pop("shift"))
             trigger = None if shift < 0 else shift - len(content.vectors) - table.triggers * sentence
             texts = {"text": content.text(sentence, trigger), "query": content.text(int(value["query"]), None)}
             flags = {"same": bool(value["same"]), "outlier": bool(value["outlier"]), "sentence": sentence}
+            if layers > 1:
+                value["vote"] = None  # the output is no sum of votes then
             del value["pattern"]
-            rows.append({"seed": seed, "prompt": prompt, "place": place + 1} | value | flags | texts)
+            for layer in range(layers):
+                inside = {name: float(part[i, prompt, layer, place]) for name, part in by_layer.items()}
+                where = {"seed": seed, "prompt": prompt, "place": place + 1, "layer": layer + 1}
+                rows.append(where | value | inside | flags | texts)
     return rows

@@ -97,9 +97,7 @@ class Section:
         seeds = len({row["seed"] for row in self.outcome.rows})
         settings = self.outcome.settings
         unfinished = "" if self.outcome.complete else ", unfinished"
-        return (
-            f"{EDITIONS[settings.edition_name]}{unfinished}: {seeds} seeds, {settings.test_prompts:,} test prompts each"
-        )
+        return f"{EDITIONS[settings.edition_name]}{unfinished}: {settings.extent(seeds)}"
 
     def usual_verdict(self, id_: str) -> str:
         """Return the verdict on one of its claims, to be shown beside that of a variant; empty if it has none."""

@@ -60,7 +60,7 @@ class Variant:
         if self.outcome is None:
             return "nothing to show"
         seeds = len({row["seed"] for row in self.outcome.rows})
-        told = f"{seeds} seeds, {self.outcome.settings.test_prompts:,} test prompts each"
+        told = self.outcome.settings.extent(seeds)
         if self.outcome.asked:
             told += ", seeds added until claims are decided, with wider intervals"
         return told if self.outcome.complete else f"unfinished ({self.missing}): {told}"

@@ -7,12 +7,12 @@ import time
 import torch
 
 from iclab.engines.ensemble import Draws, ask
-from iclab.engines.reference import one_thread
 from iclab.engines.rehearsal import drawn, fresh_modules, rehearse_answers
 from iclab.models import Model
 from iclab.score.card import Cost
 from iclab.score.suite import Suite
 from iclab.score.tuning import training_of
+from iclab.threads import one_thread
 
 REPEATS = 5
 

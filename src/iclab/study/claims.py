@@ -13,6 +13,7 @@ from dataclasses import dataclass, replace
 from typing import Any, Literal
 
 from iclab.probes import Interval, Row, current_confidence, over_seeds
+from iclab.probes.tracing import least, mean
 
 Verdict = Literal["holds", "in direction", "fails", "undecided", "not run"]
 COUNTED: dict[str, str] = {
@@ -24,6 +25,7 @@ COUNTED: dict[str, str] = {
 }
 """How to say how many claims have each verdict."""
 DECIDED = ("holds", "in direction", "fails")
+WORST_FIRST = ("fails", "not run", "undecided", "holds")
 
 # What would decide an undecided claim.
 SEEDS, PROMPTS, NONE_LOST = "more seeds", "more test prompts", "seeds that all have a number"
@@ -43,6 +45,12 @@ class Judgement:
     """All judged points."""
     margins: tuple[float, ...] = ()
     """The margins that the points are compared with."""
+    rule: str = ""
+    """How the points are compared with the margins: the name of a rule below."""
+    also: tuple[Judgement, ...] = ()
+    """Other judgements that must hold too, with margins of their own; this one is the worst."""
+    withheld: str = ""
+    """Why the claim is undecided, whatever its points say."""
     needs: str = ""
     """What an undecided claim needs: `SEEDS`, `PROMPTS` or `NONE_LOST`; empty if it is something else."""
 
@@ -171,8 +179,7 @@ def every_above(points: Sequence[Point], margin: float) -> Judgement:
 def every_within(points: Sequence[Point], low: float, high: float) -> Judgement:
     """Judge whether every point lies between two margins. The point closest to a margin decides."""
     above, below = every_above(points, low), every_below(points, high)
-    order: list[Verdict] = ["fails", "not run", "undecided", "holds"]
-    return min(above, below, key=lambda judgement: (order.index(judgement.verdict), _room(judgement, low, high)))
+    return min(above, below, key=lambda judgement: (WORST_FIRST.index(judgement.verdict), _room(judgement, low, high)))
 
 
 def _room(judgement: Judgement, low: float, high: float) -> float:
@@ -192,7 +199,17 @@ def judged(points: Callable[[list[Row]], list[Point] | None], rule: Callable[...
         found = points(rows)
         if found is None:
             return Judgement("not run")
-        return replace(rule(found, *margins), points=tuple(found), margins=margins)
+        return replace(rule(found, *margins), points=tuple(found), margins=margins, rule=rule.__name__)
+
+    return judge
+
+
+def all_of(*judges: Judge) -> Judge:
+    """Judge whether all of several predicates hold; the worst verdict decides."""
+
+    def judge(rows: list[Row]) -> Judgement:
+        first, *rest = sorted((one(rows) for one in judges), key=lambda found: WORST_FIRST.index(found.verdict))
+        return replace(first, also=tuple(rest))
 
     return judge
 
@@ -214,9 +231,10 @@ def mean_point(
         if len(found) < seeds:
             return None
         good = [value for value in found.values() if value is not None]
-        mean = sum(good) / len(good) if good else None
         interval = over_seeds(good)
-        return [Point(mean, replace(interval, high=min(interval.high, most)), where, len(found) - len(good), fate)]
+        if math.isfinite(most):
+            interval = replace(interval, high=least([interval.high, most]))
+        return [Point(mean(good) if good else None, interval, where, len(found) - len(good), fate)]
 
     return points
 

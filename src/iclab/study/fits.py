@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 
 from iclab.probes import Row
+from iclab.probes.tracing import log, traced
 from iclab.study.claims import (
     BySeed,
     Claim,
@@ -33,6 +34,7 @@ ROUNDING = 1e-9
 """An exponent this close to 0 has no sign: rounding alone makes it."""
 
 
+@traced
 def crossing(places: Sequence[float], values: Sequence[float | None], margin: float) -> float | None:
     """Return the place from which on values stay below a margin; None if they do not.
 
@@ -56,6 +58,13 @@ def crossing(places: Sequence[float], values: Sequence[float | None], margin: fl
     return places[last] + (places[last + 1] - places[last]) * high / (high - low)
 
 
+@traced
+def inner_crossing(places: Sequence[float], values: Sequence[float | None], margin: float) -> float | None:
+    """Return the `crossing` of a curve that starts above a margin and has no value missing; None of any other."""
+    whole = all(value is not None for value in values) and (values[0] or 0.0) >= margin
+    return crossing(places, values, margin) if whole else None
+
+
 def crossings(places: Sequence[float], found: Sequence[BySeed], margin: float) -> BySeed:
     """Return each seed's crossing, given its values at every place; a seed that misses a place is left out.
 
@@ -66,6 +75,7 @@ def crossings(places: Sequence[float], found: Sequence[BySeed], margin: float) -
     return {seed: crossing(places, [by_seed[seed] for by_seed in found], margin) for seed in _in_all(found)}
 
 
+@traced
 def hitting_time(steps: Sequence[float], losses: Sequence[float | None], level: float) -> float | None:
     """Return T = min {t : loss(t) < level}, the first step with a loss below a level; None if there is none.
 
@@ -109,6 +119,13 @@ def straight_line(xs: Sequence[float], ys: Sequence[float]) -> tuple[float, floa
     return float(slope), float(start)
 
 
+@traced
+def slope(xs: Sequence[float], ys: Sequence[float]) -> float:
+    """Return the slope of the straight line nearest to the points."""
+    return straight_line(xs, ys)[0]
+
+
+@traced
 def straightness(xs: Sequence[float], ys: Sequence[float]) -> float:
     """Return R² of the straight line through the points; 0 if all have one height.
 
@@ -128,7 +145,12 @@ def exponent(xs: Sequence[float], ys: Sequence[float]) -> float:
         >>> round(exponent([1, 2, 4], [3, 12, 48]), 6)
         2.0
     """
-    return straight_line(np.log(xs).tolist(), np.log(ys).tolist())[0]
+    return slope([log(x) for x in xs], [log(y) for y in ys])
+
+
+def power_straightness(xs: Sequence[float], ys: Sequence[float]) -> float:
+    """Return R² of the straight line through the points, both on a logarithmic scale."""
+    return straightness([log(x) for x in xs], [log(y) for y in ys])
 
 
 def fit_per_seed(
@@ -179,7 +201,7 @@ class PowerLaw:
     @cached_property
     def straightness(self) -> BySeed:
         """R² of the line. Alone it is no evidence: over a factor of 3 any power between 0.5 and 1 passes 0.98."""
-        return self._fit(sorted(self.points), lambda x, y: straightness(np.log(x).tolist(), np.log(y).tolist()))
+        return self._fit(sorted(self.points), power_straightness)
 
     @cached_property
     def lower(self) -> BySeed:

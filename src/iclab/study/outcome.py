@@ -64,10 +64,9 @@ class Outcome:
         """The figure, headed by its title, how much was run, and settings that differ from the defaults."""
         seeds = len({row["seed"] for row in self.rows if row["seed"] < self.settings.seeds})
         changed = self.settings.unusual()
-        run = f"{seeds} seeds, {self.settings.test_prompts:,} prompts each"
         heading = (
             f"{self.experiment.id}: {self.experiment.title}",
-            run,
+            self.settings.extent(seeds),
             *(wrap(f"with {changed}", 110) if changed else []),
         )
         with self.experiment.guarded("chart"):

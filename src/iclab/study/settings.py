@@ -105,6 +105,10 @@ class Settings(Config):
     instead: ClassVar[dict[str, str]] = {}
     """Inherited settings that the experiment varies itself, and which setting to change instead."""
 
+    def extent(self, seeds: int) -> str:
+        """Return in words how much was run, if so many seeds were."""
+        return f"{seeds} seeds, {self.test_prompts:,} test prompts each"
+
     def quick(self) -> Self:
         """Return the quick edition: one group of seeds."""
         return self.replace(seeds=min(self.seeds, 8))

@@ -11,14 +11,18 @@ from pathlib import Path
 
 import numpy as np
 from numpy.typing import NDArray
+from threadpoolctl import threadpool_limits
 
 from iclab.config import InputError
 from iclab.prompts.tables import cache_folder
+from iclab.threads import one_thread
 
 Encode = Callable[[Sequence[str]], NDArray[np.floating]]
 Tell = Callable[[int, int], None]
 """Called with the number of sentences that are done, and of all."""
 
+VERSION = 2
+"""Part of the name of every file of vectors. Raise it when the same encoder gives other vectors."""
 CHUNK = 256
 """Sentences that are encoded, and then kept, at a time: after an interruption, no more than these are lost."""
 
@@ -27,6 +31,8 @@ def vectors_of(
     identity: str, sentences: Sequence[str], encode: Encode, tell: Tell = lambda done, total: None
 ) -> NDArray[np.float32]:
     """Return the vectors of sentences, (N, d): known ones from disk, the others from the encoder.
+
+    A vector depends on the encoder and the sentence only: encoders have one thread and do not pad.
 
     Args:
         identity: the encoder with its version and pooling; another one has vectors of its own.
@@ -39,7 +45,8 @@ def vectors_of(
         missing = sorted({text for text in sentences if _key(text) not in known}, key=len)  # alike in length, so faster
         for start in range(0, len(missing), CHUNK):
             some = missing[start : start + CHUNK]
-            new = _checked(encode(some), some, identity)
+            with threadpool_limits(1), one_thread():
+                new = _checked(encode(some), some, identity)
             rows = [(_key(text), vector.tobytes()) for text, vector in zip(some, new, strict=True)]
             with database:
                 database.executemany("INSERT OR REPLACE INTO vectors VALUES (?, ?)", rows)
@@ -54,7 +61,8 @@ def vectors_of(
 def file_of(identity: str) -> Path:
     """Return where the vectors of an encoder are kept."""
     short = re.sub(r"[^a-z0-9]+", "-", identity.lower())[:40].strip("-")
-    return cache_folder() / "vectors" / f"{short}-{hashlib.sha256(identity.encode()).hexdigest()[:12]}.sqlite"
+    told = f"{VERSION} {identity}"
+    return cache_folder() / "vectors" / f"{short}-{hashlib.sha256(told.encode()).hexdigest()[:12]}.sqlite"
 
 
 @contextmanager

@@ -13,10 +13,12 @@ package.module:name     a function of your own: takes a list of sentences, retur
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import partial
 from importlib.util import find_spec
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -28,6 +30,7 @@ from iclab.text.sources import INSTALL
 DISTILBERT = "distilbert/distilbert-base-uncased"
 SINGULAR = 100
 """The length of tf-idf vectors."""
+BATCH = 32
 
 
 @dataclass(frozen=True)
@@ -79,24 +82,42 @@ def pooled(folder: Path, pooling: str, unit: bool, field: str) -> Encode:
     from transformers.utils import logging
 
     logging.disable_progress_bar()
+    told = logging.get_verbosity()
+    logging.set_verbosity_error()  # weights come with heads, which are not needed here, and it would list these
     try:
-        tokenizer = AutoTokenizer.from_pretrained(folder, local_files_only=True)
-        model = AutoModel.from_pretrained(folder, local_files_only=True).eval()
+        tokenizer: Any = AutoTokenizer.from_pretrained(folder, local_files_only=True)
+        model = AutoModel.from_pretrained(folder, local_files_only=True, dtype=torch.float32).eval()
     except (OSError, ValueError, KeyError) as error:
         raise InputError(f"encoder = {field}: {folder} cannot be loaded ({str(error).splitlines()[0][:120]})") from None
+    finally:
+        logging.set_verbosity(told)
+    longest = min(tokenizer.model_max_length, model.config.max_position_embeddings)
+    read = partial(tokenizer, truncation=True, max_length=longest)
 
     def encode(sentences: Sequence[str]) -> NDArray[np.floating]:
-        found = []
-        for start in range(0, len(sentences), 32):
-            some = tokenizer(list(sentences[start : start + 32]), padding=True, truncation=True, return_tensors="pt")
+        found = torch.empty(len(sentences), model.config.hidden_size)
+        for places in equally_long(read(list(sentences))["input_ids"]):
             with torch.inference_mode():
+                some = read([sentences[place] for place in places], return_tensors="pt")
                 hidden = model(**some).last_hidden_state  # (batch, tokens, dimension)
-            seen = some["attention_mask"].unsqueeze(-1)
-            vectors = hidden[:, 0] if pooling == "cls" else (hidden * seen).sum(1) / seen.sum(1)
-            found.append(torch.nn.functional.normalize(vectors) if unit else vectors)
-        return torch.cat(found).numpy()
+                found[places] = hidden[:, 0] if pooling == "cls" else hidden.mean(1)
+        return (torch.nn.functional.normalize(found) if unit else found).numpy()
 
     return encode
+
+
+def equally_long(tokens: Sequence[Sequence[int]]) -> Iterator[list[int]]:
+    """Yield the places of sentences in batches with as many tokens each.
+
+    None is padded then. Padding changes the order of sums: the last bits of a vector would depend on the sentences
+    beside it, and so on what the cache already has.
+    """
+    by_length: dict[int, list[int]] = {}
+    for place, read in enumerate(tokens):
+        by_length.setdefault(len(read), []).append(place)
+    for places in by_length.values():
+        for start in range(0, len(places), BATCH):
+            yield places[start : start + BATCH]
 
 
 def _minilm(pooling: str) -> Callable[[Sequence[str]], Encode]:
@@ -119,23 +140,26 @@ def _distilbert(pooling: str) -> Callable[[Sequence[str]], Encode]:
 
 
 def _sentence_transformer(name: str) -> Encoder:
-    def load() -> Encode:
-        from iclab.text.hub import WEIGHTS, snapshot
-
-        place = Path(name) if Path(name).is_dir() else snapshot(name, "model", WEIGHTS, "encoder")
-        from sentence_transformers import SentenceTransformer
-
-        try:
-            model = SentenceTransformer(str(place), device="cpu", local_files_only=True)
-        except Exception as error:  # it raises whatever its parts raise
-            raise InputError(f"encoder = {name}: cannot be loaded ({what_was_raised(error)[:160]})") from None
-        return lambda sentences: model.encode(list(sentences), show_progress_bar=False)
-
     if find_spec("sentence_transformers") is None:
         raise InputError(f"encoder = {name}: needs sentence_transformers; {INSTALL}")
-    encode = load()
+    from iclab.text.hub import WEIGHTS, snapshot
+
+    place = Path(name) if Path(name).is_dir() else snapshot(name, "model", WEIGHTS, "encoder")
+    from sentence_transformers import SentenceTransformer
+
+    try:
+        model = SentenceTransformer(str(place), device="cpu", local_files_only=True)
+    except Exception as error:  # it raises whatever its parts raise
+        raise InputError(f"encoder = {name}: cannot be loaded ({what_was_raised(error)[:160]})") from None
+
+    def encode(sentences: Sequence[str]) -> NDArray[np.floating]:
+        return model.encode(list(sentences), batch_size=1, show_progress_bar=False)  # so nothing is padded
+
+    files = sorted(file for pattern in WEIGHTS for file in place.rglob(pattern))
+    content = hashlib.sha256(b"".join(hashlib.sha256(file.read_bytes()).digest() for file in files)).hexdigest()[:12]
     length = np.asarray(encode(["a"])).shape[-1]
-    return Encoder(name, f"sentence-transformers {name}", length, lambda train: encode, ("sentence_transformers",))
+    identity = f"sentence-transformers {name} {content}"
+    return Encoder(name, identity, length, lambda train: encode, ("sentence_transformers",))
 
 
 # Without PyTorch.
@@ -156,21 +180,17 @@ def _int8(train: Sequence[str]) -> Encode:
     graph.graph.output.append(onnx.helper.make_tensor_value_info(hidden, onnx.TensorProto.FLOAT, None))
     options = onnxruntime.SessionOptions()
     options.log_severity_level = 3
+    options.intra_op_num_threads = 1
     session = onnxruntime.InferenceSession(graph.SerializeToString(), options, providers=["CPUExecutionProvider"])
     tokenizer = Tokenizer.from_file(str(folder / "tokenizer.json"))
     tokenizer.enable_truncation(512)
-    tokenizer.enable_padding()
 
-    def encode(sentences: Sequence[str]) -> NDArray[np.floating]:
-        found = []
-        for start in range(0, len(sentences), 32):
-            read = tokenizer.encode_batch(list(sentences[start : start + 32]))
-            ids, seen = (np.array([getattr(one, name) for one in read]) for name in ("ids", "attention_mask"))
-            (states,) = session.run([hidden], {"input_ids": ids, "attention_mask": seen})
-            found.append((states * seen[..., None]).sum(1) / seen.sum(1, keepdims=True))
-        return np.concatenate(found)
+    def vector(sentence: str) -> NDArray[np.floating]:
+        ids = np.array([tokenizer.encode(sentence).ids])  # alone: the scale of its whole numbers is that of a batch
+        (states,) = session.run([hidden], {"input_ids": ids, "attention_mask": np.ones_like(ids)})
+        return states[0].mean(0)
 
-    return encode
+    return lambda sentences: np.stack([vector(sentence) for sentence in sentences])
 
 
 def _tfidf(train: Sequence[str]) -> Encode:
@@ -178,7 +198,12 @@ def _tfidf(train: Sequence[str]) -> Encode:
     from sklearn.feature_extraction.text import TfidfVectorizer
 
     words = TfidfVectorizer(sublinear_tf=True, min_df=2 if len(train) > 1000 else 1)
-    counts = words.fit_transform(train)
+    try:
+        counts = words.fit_transform(train)
+    except ValueError as error:
+        raise InputError(f"encoder = tfidf: cannot be fitted to the training sentences ({error})") from None
+    if min(counts.shape) < 2:
+        raise InputError(f"encoder = tfidf: the training sentences have {counts.shape[1]} word; needs two or more")
     leading = TruncatedSVD(min(SINGULAR, *(side - 1 for side in counts.shape)), random_state=0).fit(counts)
 
     def encode(sentences: Sequence[str]) -> NDArray[np.floating]:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+import re
+from collections import Counter
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -17,6 +19,8 @@ WEIGHTS = ("*.json", "*.txt", "*.model", "*.safetensors")
 """The files of a model that are fetched."""
 NAMES = {"train": ("train",), "dev": ("validation", "dev"), "test": ("test",)}
 """What hubs call the splits."""
+PART = re.compile(r"(.*)-\d+-of-(\d+)\.\w+")
+"""What hubs call one of several files that belong together."""
 
 
 def snapshot(name: str, kind: str, patterns: tuple[str, ...], field: str) -> Path:
@@ -25,27 +29,32 @@ def snapshot(name: str, kind: str, patterns: tuple[str, ...], field: str) -> Pat
         import huggingface_hub
     except ImportError:
         raise InputError(f"{field} = {name}: needs huggingface_hub; pip install 'iclab[text]'") from None
+    shown = f"{field} = hub:{name}" if kind == "dataset" else f"{field} = {name}"
     which: dict[str, Any] = {"repo_id": name, "repo_type": kind, "allow_patterns": list(patterns)}
     try:
         folder = Path(huggingface_hub.snapshot_download(**which, local_files_only=True))
-        if _whole(folder, kind):
+        if is_whole(folder, kind):
             return folder
     except Exception:  # the library has several errors for "not here"
         pass
     if os.environ.get("HF_HUB_OFFLINE", "").upper() in ("1", "ON", "YES", "TRUE"):
-        raise InputError(f"{field} = {name}: is not on this machine, and HF_HUB_OFFLINE forbids to fetch it")
+        raise InputError(f"{shown}: is not on this machine, and HF_HUB_OFFLINE forbids to fetch it")
     try:
         _reach(name, kind)
         return Path(huggingface_hub.snapshot_download(**which, etag_timeout=SECONDS))
     except Exception as error:  # no network, no such name, no right to have it
-        raise InputError(f"{field} = {name}: cannot be fetched ({reason_of(error)[:160]})") from None
+        raise InputError(f"{shown}: cannot be fetched ({reason_of(error)[:160]})") from None
 
 
-def _whole(folder: Path, kind: str) -> bool:
-    """Whether a copy on disk can be used; after an interruption, its largest files are missing."""
+def is_whole(folder: Path, kind: str) -> bool:
+    """Whether a copy on disk can be used; after an interruption, some of its files are missing."""
+    files = [file.name for file in folder.rglob("*.*")]
+    parts = Counter(found.groups() for name in files if (found := PART.fullmatch(name)))
+    if any(count != int(total) for (_, total), count in parts.items()):
+        return False
     if kind == "dataset":
-        return any(folder.rglob("train*.parquet"))
-    return any(folder.glob("*.json")) and any(folder.rglob("*.safetensors"))
+        return all(any(name.startswith(words) for name in files) for words in NAMES.values())
+    return any(folder.glob("*.json")) and any(name.endswith(".safetensors") for name in files)
 
 
 def _reach(name: str, kind: str) -> None:

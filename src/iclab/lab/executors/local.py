@@ -15,7 +15,6 @@ from collections.abc import Callable
 
 from iclab.config import InputError
 from iclab.engines import ENGINES, sums_itself
-from iclab.engines.reference import one_thread
 from iclab.lab.cells import Cell, TrainingCell, unshippable
 from iclab.lab.events import Advanced, Event, Listener, Notice
 from iclab.lab.executors.jobs import OverTimeError, StopRequested, check_limits, run_job
@@ -27,6 +26,7 @@ from iclab.lab.retries import TRIES, Retries
 from iclab.lab.schedule import Job, Place, Schedule
 from iclab.lab.store import Store
 from iclab.probes import PROBES
+from iclab.threads import one_thread
 
 PATIENCE = 10.0
 """Seconds to wait for other threads when a run is stopped; then they are left alone, and end with this process."""

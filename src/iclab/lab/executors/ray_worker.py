@@ -121,7 +121,7 @@ def _run(order: Order, weights: Parcel | None, items: queue.Queue[Event | Entry 
     """Run a job in a thread of its own, so that another one can send parcels and watch the time."""
     from threadpoolctl import threadpool_limits
 
-    from iclab.engines.reference import one_thread
+    from iclab.threads import one_thread
 
     try:
         with tempfile.TemporaryDirectory(prefix="iclab-ray-") as folder, warnings.catch_warnings():

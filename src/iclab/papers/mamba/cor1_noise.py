@@ -18,6 +18,7 @@ import numpy as np
 from iclab.papers.mamba.cor1_settings import AttentionSettings
 from iclab.papers.mamba.lemmas import draw_means, mean_of, points_of
 from iclab.probes import Row
+from iclab.probes.tracing import most, sqrt, variance
 from iclab.study.charts import DASHED, DOTTED, Axis, Panel, Series, reference
 from iclab.study.claims import BySeed, Claim, Direction, every_above, every_below, judged
 from iclab.study.experiment import Condition, in_groups
@@ -83,7 +84,7 @@ def ratios(rows: Sequence[Row], sweep: Sweep, value: float, statistic: Statistic
 
 def spread(values: Sequence[float]) -> float:
     """Return the standard deviation."""
-    return float(np.std(values))
+    return sqrt(variance(values))
 
 
 def over(rows: Sequence[Row], settings: AttentionSettings, sweep: Sweep, statistic: Statistic) -> dict[float, BySeed]:
@@ -100,7 +101,7 @@ def _beyond(rows: Sequence[Row], settings: AttentionSettings) -> Iterator[tuple[
     """Yield by how much the worst task's ratio is above the bound."""
     for sweep in SWEEPS:
         for value, own in trainings(settings, sweep).items():
-            found = ratios(rows, sweep, value, max)
+            found = ratios(rows, sweep, value, most)
             limit = bound(own)
             excess = {seed: None if ratio is None else ratio - limit for seed, ratio in found.items()}
             yield f"{SYMBOLS[sweep]} = {value:g}", excess

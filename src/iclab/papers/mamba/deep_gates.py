@@ -13,8 +13,9 @@ from iclab.papers.mamba.fig4 import SMALL, ratios
 from iclab.papers.mamba.placements import ahead, at_least, draw_printed
 from iclab.papers.mamba.settings import PLACEMENTS, DeepMambaPaper, Options
 from iclab.probes import Row
+from iclab.probes.tracing import least
 from iclab.study.charts import DASHED, INK, PALETTE, PRINTED, Axis, Figure, Panel, Series
-from iclab.study.claims import BySeed, Claim, Direction, every_below, judged, mean_point
+from iclab.study.claims import BySeed, Claim, Direction, all_of, every_below, judged, mean_point
 from iclab.study.experiment import Condition, Experiment, in_groups
 from iclab.study.rows import proportion
 from iclab.study.settings import Chosen, Different, Disclosed
@@ -182,8 +183,11 @@ def _smallest(rows: list[Row], settings: DesignSettings, design: str) -> BySeed:
     """Return the smallest ratio of the layers of each seed; None if it diverged."""
     by_layer = [_ratios(rows, settings, design, layer) for layer in LAYER]
     seeds = set.intersection(*(set(found) for found in by_layer))
-    listed = {seed: [found[seed] for found in by_layer] for seed in sorted(seeds)}
-    return {seed: None if None in found else min(r for r in found if r is not None) for seed, found in listed.items()}
+    answer: BySeed = {}
+    for seed in sorted(seeds):
+        good = [ratio for found in by_layer if (ratio := found[seed]) is not None]
+        answer[seed] = least(good) if len(good) == len(by_layer) else None
+    return answer
 
 
 def _design_claims(settings: DesignSettings, design: str) -> list[Claim]:
@@ -197,9 +201,7 @@ def _design_claims(settings: DesignSettings, design: str) -> list[Claim]:
         return lambda rows: judge(_errors(rows))
 
     def high(rows: list[Row]) -> Any:
-        judges = [at_least(n, margin, [cell(place)])(_errors(rows)) for place, margin in HIGH.items()]
-        order = ("fails", "not run", "undecided", "holds")
-        return min(judges, key=lambda found: order.index(found.verdict))
+        return all_of(*(at_least(n, margin, [cell(place)]) for place, margin in HIGH.items()))(_errors(rows))
 
     known: dict[str, Any] = {"models": ("deep-mamba",), "ours": True}
     shut = partial(_ratios, settings=settings, design=design, layer=1)

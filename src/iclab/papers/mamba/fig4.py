@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Annotated, Any, ClassVar
 
 import numpy as np
-from numpy.typing import NDArray
 from pydantic import Field, model_validator
 
 from iclab.engines import Training
@@ -15,9 +15,11 @@ from iclab.lab import MeasurementCell, TrainingCell
 from iclab.models import Model
 from iclab.papers.mamba.settings import DeepMambaPaper
 from iclab.probes import Row
+from iclab.probes.tracing import log, mean
 from iclab.study.charts import Axis, Figure, Panel, Series, reference
 from iclab.study.claims import BySeed, Claim, Judge, every_above, every_below, judged, mean_point
 from iclab.study.experiment import Condition, Experiment
+from iclab.study.fits import slope, straightness
 from iclab.study.rows import difference, lost
 from iclab.study.settings import Chosen, Disclosed
 
@@ -37,7 +39,7 @@ STAGES = {
 SMALL = 0.1
 """The paper: gates of outliers are "very small". Read as: below a tenth of the gates of clean examples
 at the same distance."""
-Profile = NDArray[np.float64]
+Profile = list[float]
 """Gates of one seed, nearest example first."""
 STRAIGHT = 0.95
 """The paper: clean gates show "an approximately exponential decay". Read as: R² of their logarithms above this."""
@@ -218,7 +220,7 @@ def _each(rows: list[Row], layer: int, stage: str, kinds: Sequence[str], how: Ca
     found = lost(rows, stage=stage)
     profiles = [_profiles(rows, layer, stage, kind) for kind in kinds]
     for seed in profiles[0]:
-        value = how(*(np.array(profile[seed]) for profile in profiles))
+        value = how(*(profile[seed] for profile in profiles))
         if np.isfinite(value):
             found[seed] = value
     return found
@@ -228,7 +230,7 @@ def ratios(rows: list[Row], layer: int, stage: str, near: int) -> BySeed:
     """Return outlier gate / clean gate of each seed, mean over distances."""
 
     def how(clean: Profile, outlier: Profile) -> float:
-        return float(np.mean(outlier[:near] / clean[:near]))
+        return mean([a / b if b else math.nan for a, b in zip(outlier[:near], clean[:near], strict=True)])
 
     return _each(rows, layer, stage, ("clean", "outlier"), how)
 
@@ -243,8 +245,10 @@ def _straight(rows: list[Row], layer: int, stage: str, near: int) -> BySeed:
     """Return R² of log gate against distance of each seed; 0 if gates grow with distance."""
 
     def how(clean: Profile) -> float:
-        correlation = float(np.corrcoef(np.arange(near), np.log(clean[:near]))[0, 1])
-        return 0.0 if correlation > 0 else correlation**2
+        if not all(gate > 0 for gate in clean[:near]):  # or NaN
+            return math.nan
+        logs = [log(gate) for gate in clean[:near]]
+        return straightness(range(near), logs) if slope(range(near), logs) < 0 else 0.0
 
     return _each(rows, layer, stage, ("clean",), how)
 
@@ -253,7 +257,7 @@ def _fading(rows: list[Row], layer: int, stage: str, near: int) -> BySeed:
     """Return the geometric mean of gate ratios from one clean example to the next, for each seed."""
 
     def how(ranked: Profile) -> float:
-        return float((ranked[near - 1] / ranked[0]) ** (1 / (near - 1)))
+        return (ranked[near - 1] / ranked[0]) ** (1 / (near - 1)) if ranked[0] else math.nan
 
     return _each(rows, layer, stage, ("clean_rank",), how)
 

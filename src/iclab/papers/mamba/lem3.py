@@ -20,6 +20,7 @@ from iclab.papers.mamba.growth_settings import (
 )
 from iclab.papers.mamba.lemmas import mean_of, points_of, quotient, scaled
 from iclab.probes import Row
+from iclab.probes.tracing import log, most
 from iclab.prompts.tasks import AllPairs
 from iclab.study.charts import Figure
 from iclab.study.claims import BySeed, Claim, every_above, every_below, every_within, judged, mean_point, together
@@ -136,7 +137,7 @@ def _own_claims(settings: GrowthSettings) -> list[Claim]:
     def straight(rows: list[Row]) -> BySeed:
         delta = settings.init_scale
         logs = {
-            step: {seed: None if w is None else math.log1p(max(w, 0.0) / delta) for seed, w in found.items()}
+            step: {seed: None if w is None else log(1 + most([w, 0.0]) / delta) for seed, w in found.items()}
             for step, found in least(rows).items()
         }
         return fit_per_seed(logs, straightness)

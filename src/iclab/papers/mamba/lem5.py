@@ -14,7 +14,7 @@ from iclab.probes import Row
 from iclab.study.charts import DASHED, Axis, Figure, Panel, Series, reference, shades
 from iclab.study.claims import BySeed, Claim, every_above, every_within, judged, mean_point
 from iclab.study.experiment import Condition, Experiment, in_groups
-from iclab.study.fits import fit_per_seed, straight_line, straightness
+from iclab.study.fits import fit_per_seed, slope, straightness
 from iclab.study.settings import Chosen
 
 LEAST_SLOPE = 0.5
@@ -228,7 +228,7 @@ def _slopes(rows: list[Row], settings: LogitSettings) -> Iterator[tuple[str, ByS
     for multiple in _times(settings):
         found = _over_relevant(rows, settings, "outlier", "q90", multiple)
         logs = {math.log(m): scaled(by_seed, -1.0) for m, by_seed in found.items()}
-        yield f"{multiple} T_M", fit_per_seed(logs, lambda xs, ys: straight_line(xs, ys)[0])
+        yield f"{multiple} T_M", fit_per_seed(logs, slope)
 
 
 def _predicted(rows: list[Row], settings: LogitSettings) -> Iterator[tuple[str, BySeed]]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterator
 from typing import Annotated, Any
 
@@ -12,6 +11,7 @@ from iclab.papers.mamba.late import LateSettings, logit
 from iclab.papers.mamba.lem4 import PhaseOneLaws
 from iclab.papers.mamba.lemmas import Counts, draw_means, mean_of, points_of
 from iclab.probes import Row
+from iclab.probes.tracing import exp
 from iclab.study.charts import DASHED, Axis, Figure, Panel, Series, reference, shades
 from iclab.study.claims import BySeed, Claim, every_below, every_within, judged
 from iclab.study.experiment import Condition, Experiment, in_groups
@@ -176,7 +176,7 @@ def _renewal(rows: list[Row], settings: ReachSettings, length: int, time: str) -
         if a is None or b is None:
             answer[seed] = None
             continue
-        shares = [1 / (1 + math.exp(-x)) for x in (a, b)]
+        shares = [1 / (1 + exp(-x)) for x in (a, b)]
         mean = (1 - p) * shares[0] + p * shares[1]
         answer[seed] = (1 - shares[0]) * (1 / mean - (1 - mean) ** length * (length + 1 / mean))
     return answer

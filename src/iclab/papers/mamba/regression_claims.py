@@ -6,10 +6,9 @@ from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any
 
-import numpy as np
-
 from iclab.papers.mamba.regression_settings import RIDGE, RegressionSettings
 from iclab.probes import Row
+from iclab.probes.tracing import exp
 from iclab.study.claims import (
     BySeed,
     Claim,
@@ -219,7 +218,7 @@ def _memory(rows: list[Row]) -> BySeed:
 
 def _inflow(rows: list[Row], best: float) -> BySeed:
     logits = lost(rows, measured="logits") | values(rows, "mean", measured="logits", kind="clean", quantity="logit")
-    return {seed: None if v is None else float(1.0 / (1.0 + np.exp(-v))) / best for seed, v in logits.items()}
+    return {seed: None if v is None else 1.0 / (1.0 + exp(-v)) / best for seed, v in logits.items()}
 
 
 def _to_floor(settings: RegressionSettings, fraction: float) -> Callable[[list[Row]], Any]:

@@ -10,7 +10,7 @@ from iclab.papers.mamba.placements import Numbers
 from iclab.papers.mamba.settings import PLACEMENTS
 from iclab.papers.mamba.tab7_chart import draw
 from iclab.papers.mamba.tab7_claims import claims_of
-from iclab.papers.mamba.tab7_rows import BASELINES, column_name, line_of, named, pages, shift_lines
+from iclab.papers.mamba.tab7_rows import BASELINES, SHOWN, column_name, line_of, named, pages, shift_lines
 from iclab.papers.mamba.tab7_settings import GATED, WORST, TriggerSettings
 from iclab.papers.mamba.text import TextExperiment
 from iclab.probes import Row
@@ -87,7 +87,7 @@ class Triggers(TextExperiment[TriggerSettings]):
         return draw(rows, settings, PRINTED)
 
     def steps(self, rows: list[Row], settings: TriggerSettings) -> dict[str, Any] | None:
-        """Return a few prompts with their sentences, and what one layer makes of each."""
+        """Return a few prompts with their sentences, and what models make of each."""
         return pages(rows, settings)
 
 
@@ -118,7 +118,7 @@ def _measurements(settings: TriggerSettings, name: str, components: int) -> Iter
     anywhere = _placed(settings, components, "target", "random")
     if name in GATED:
         yield from measured(column_name(components, ""), "R", "gates", anywhere, probe="gates")
-    if name in ("mamba", "linear") and components == settings.components[0]:
+    if name in SHOWN and components == settings.components[0]:
         yield from measured(
             column_name(components, ""), "R", "sentences", anywhere, probe="sentences", count=settings.shown
         )

@@ -51,7 +51,7 @@ def _accuracies(
     places, column = tuple(PLACEMENTS.values()), column_name(components, rule)
     here = [row for row in rows if row["what"] == "accuracy" and row["column"] == column]
     bottom = min((100 - 100 * row["error"] for row in here if row["error"] is not None), default=0.0)
-    scale = Axis("accuracy, %", domain=(max(0.0, bottom - 3), 90))
+    scale = Axis("accuracy, %", domain=(max(0.0, 10 * (bottom // 10)), 100))
     across = Axis(settings.named, domain=(-0.5, 2.5), ticks=dict(enumerate(places)))
     panel = Panel(f"{components} components; {RULES[rule]}", x=across, y=scale)
     panel.rule(y=50)

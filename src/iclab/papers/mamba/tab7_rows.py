@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import groupby
 from typing import Any
 
 from iclab.models import architecture
@@ -13,6 +14,8 @@ from iclab.study.claims import BySeed
 from iclab.study.rows import proportion
 
 BASELINES = ("1-nn", "vote", "readout")
+SHOWN = ("deep-mamba", "mamba", "linear")
+"""The models whose insides the page shows."""
 SEED = 0
 """The seed whose prompts the page shows."""
 
@@ -115,26 +118,50 @@ def shifts_of(rows: list[Row], components: int) -> list[Row]:
 
 
 def pages(rows: list[Row], settings: TriggerSettings) -> dict[str, Any] | None:
-    """Return a few prompts with their sentences for the page, and what one layer makes of each example."""
+    """Return a few prompts with their sentences for the page, and what models make of each example."""
     found: dict[tuple[str, int], list[Row]] = {}
     for row in rows:
         if row["what"] == "sentences" and row["seed"] == SEED and not row["diverged"]:
             found.setdefault((row["model"], row["prompt"]), []).append(row)
-    names = [name for name in ("mamba", "linear") if (name, 0) in found]
+    names = [name for name in SHOWN if (name, 0) in found]
     if not names:
         return None
     prompts: list[dict[str, Any]] = []
     views: dict[str, list[list[dict[str, Any]]]] = {name: [] for name in names}
     for number in range(settings.shown):
-        tokens = sorted(found[names[0], number], key=lambda row: row["place"])
+        tokens = _layers(found[names[0], number])[0]
         wrong = sum(row["label"] != row["true_label"] for row in tokens)
         title = f"prompt {number + 1}: {sum(row['outlier'] for row in tokens)} with the trigger, {wrong} wrong labels"
         facts = ("same", "outlier", "label", "true_label", "text")
         about = {"name": title, "target": tokens[0]["target"], "query": tokens[0]["query"], "mark": settings.trigger}
         prompts.append(about | {"tokens": [{name: row[name] for name in facts} for row in tokens]})
         for name in names:
-            mine = sorted(found[name, number], key=lambda row: row["place"])
-            lists = {key: [float(f"{row[key]:.5g}") for row in mine] for key in ("attention", "gate", "vote")}
-            views[name].append([lists | {"output": float(f"{mine[0]['output']:.5g}")}])
-    models = [{"name": named(name), "colour": colour_of(name), "views": views[name]} for name in names]
+            views[name].append([_view(_layers(found[name, number]))])
+    deep = f", {settings.layers} layers"
+    models = [
+        {
+            "name": named(name) + (deep if architecture(name).several_layers else ""),
+            "colour": colour_of(name),
+            "views": views[name],
+        }
+        for name in names
+    ]
     return {"prompts": prompts, "steps": [settings.steps], "models": models}
+
+
+def _layers(rows: list[Row]) -> list[list[Row]]:
+    """Return the examples of a prompt by layer, the farthest from the query first."""
+    ordered = sorted(rows, key=lambda row: (row["layer"], row["place"]))
+    return [list(examples) for _, examples in groupby(ordered, key=lambda row: row["layer"])]
+
+
+def _view(layers: list[list[Row]]) -> dict[str, Any]:
+    """Return what a model makes of a prompt: the gates of each layer; of a single one, attention and votes too."""
+    output = float(f"{layers[0][0]['output']:.5g}")
+    if len(layers) > 1:
+        return {"gates": [_numbers(layer, "gate") for layer in layers], "output": output}
+    return {key: _numbers(layers[0], key) for key in ("attention", "gate", "vote")} | {"output": output}
+
+
+def _numbers(rows: list[Row], key: str) -> list[float]:
+    return [float(f"{row[key]:.5g}") for row in rows]

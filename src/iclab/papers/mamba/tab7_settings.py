@@ -46,7 +46,7 @@ class TriggerSettings(TextSettings):
         Different,
         Chosen(
             "how many principal components a token has; the paper does not say. The ten of M-tab6 hardly hold the "
-            "trigger: with SST-2 and MiniLM, a linear classifier finds it in 72 % of the sentences, and in 94 % with 50"
+            "trigger: with SST-2 and MiniLM, a linear classifier finds it in 74 % of the sentences, and in 94 % with 50"
         ),
     ] = (50, 10)
     pattern_norm: Annotated[float, Field(gt=0), Chosen("β, the mean norm of clean training vectors; as in M §4")] = 3.0

@@ -15,10 +15,11 @@ from typing import Any
 from iclab.papers.mamba.thm1_settings import Theorem1Settings
 from iclab.papers.mamba.times import LATE, last, mean_points, ratio
 from iclab.probes import Row
+from iclab.probes.tracing import exp, most
 from iclab.prompts.tasks import AllPairs, Ring
 from iclab.study.claims import BySeed, Claim, Direction, Point, every_below, every_within, judged, mean_point
 from iclab.study.experiment import Condition, in_groups
-from iclab.study.fits import NEAR, PowerLaw, crossing
+from iclab.study.fits import NEAR, PowerLaw, inner_crossing
 from iclab.study.rows import error_points, listed
 
 SMALL = 0.01
@@ -111,11 +112,8 @@ def _crossings(found: Mapping[float, BySeed], margin: float) -> BySeed:
     answer: BySeed = {}
     for seed in set.intersection(*(set(by_seed) for by_seed in found.values())) if found else ():
         values = [by_seed[seed] for by_seed in found.values()]
-        if any(value is None for value in values) or (values[0] or 0.0) < margin:
-            answer[seed] = None
-            continue
-        place = crossing(places, values, margin)
-        answer[seed] = None if place is None else math.exp(place)
+        place = inner_crossing(places, values, margin)
+        answer[seed] = None if place is None else exp(place)
     return answer
 
 
@@ -209,7 +207,7 @@ def _batch_points(rows: list[Row], settings: Theorem1Settings) -> list[Point] | 
         for seed, before in losses.get(small, {}).items():
             if seed in losses.get(large, {}):
                 after = losses[large][seed]
-                excess[seed] = None if before is None or after is None else after - max(SMALL, before / 2)
+                excess[seed] = None if before is None or after is None else after - most([SMALL, before / 2])
         found[f"B = {small} to {large}"] = excess
     return mean_points(settings.seeds, found)
 

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 
 from iclab.papers.mamba.thm2_settings import Place, Thm2Settings
 from iclab.probes import Interval, Row
+from iclab.probes.tracing import least, most
 from iclab.study.claims import BySeed, Point
 from iclab.study.fits import crossings
 from iclab.study.rows import error_points, errors
@@ -64,7 +65,7 @@ def spread_over_sums(rows: Sequence[Row], settings: Thm2Settings, *, restored: b
             for total, by in found.items()
         ]
         good = [value for value in logs if value is not None]
-        answer[seed] = max(good) - min(good) if len(good) == len(logs) else None
+        answer[seed] = most(good) - least(good) if len(good) == len(logs) else None
     return answer
 
 

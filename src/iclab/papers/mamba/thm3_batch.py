@@ -16,6 +16,7 @@ from iclab.papers.mamba.thm3_settings import Theorem3Settings
 from iclab.papers.mamba.times import LATE, last, mean_points
 from iclab.papers.mamba.times_chart import log_axis, mean, measured, other_line
 from iclab.probes import Row
+from iclab.probes.tracing import exp, least, log
 from iclab.prompts.tasks import AllPairs
 from iclab.study.charts import DOTTED, Axis, Panel, colour_of, name_of, series_of
 from iclab.study.claims import BySeed, Claim, Point, every_above, judged
@@ -75,8 +76,8 @@ def needed(rows: Sequence[Row], model: str, strength: float) -> BySeed:
     answer: BySeed = {}
     for seed in set.intersection(*(set(by_seed) for by_seed in losses.values())) if losses else ():
         values = [by_seed[seed] for by_seed in losses.values()]
-        place = crossing(places, [NEVER if v is None else min(v, NEVER) for v in values], LATE)
-        answer[seed] = None if place is None else math.exp(place)
+        place = crossing(places, [NEVER if v is None else least([v, NEVER]) for v in values], LATE)
+        answer[seed] = None if place is None else exp(place)
     return answer
 
 
@@ -87,8 +88,8 @@ def largest(rows: Sequence[Row], model: str) -> BySeed:
     answer: BySeed = {}
     for seed in set.intersection(*(set(by_seed) for by_seed in losses.values())) if losses else ():
         values = [by_seed[seed] for by_seed in reversed(losses.values())]
-        place = crossing(places, [NEVER if v is None else min(v, NEVER) for v in values], LATE)
-        answer[seed] = None if place is None else math.exp(-place)
+        place = crossing(places, [NEVER if v is None else least([v, NEVER]) for v in values], LATE)
+        answer[seed] = None if place is None else exp(-place)
     return answer
 
 
@@ -112,7 +113,7 @@ def doublings(over: BySeed, under: BySeed) -> BySeed:
     found: BySeed = {}
     for seed in (seed for seed in over if seed in under):
         a, b = over[seed], under[seed]
-        found[seed] = None if a is None or b is None else math.log2(a / b)
+        found[seed] = None if a is None or b is None else log(a / b) / math.log(2)
     return found
 
 

@@ -10,6 +10,7 @@ import numpy as np
 
 from iclab.papers.mamba.thm4_settings import Thm4Settings
 from iclab.probes import Row
+from iclab.probes.tracing import exp, log, variance
 from iclab.study.claims import BySeed
 from iclab.study.fits import crossings
 from iclab.study.rows import errors
@@ -49,7 +50,7 @@ def power_curve(rows: Sequence[Row], settings: Thm4Settings, level: float) -> Ma
 
 def misfit(lengths: Mapping[float, float], law: str) -> float:
     """Return the variance of log l* − log law over α: how far the law is off with its best constant."""
-    return float(np.var([math.log(length) - math.log(LAWS[law](f)) for f, length in lengths.items()]))
+    return variance([log(length) - math.log(LAWS[law](f)) for f, length in lengths.items()])
 
 
 def misfit_gain(
@@ -80,7 +81,7 @@ def breaking(rows: Sequence[Row], settings: Thm4Settings, batch: int) -> BySeed:
     mine = [row for row in select(rows, "strength", "linear") if row["batch"] == batch]
     down = sorted(settings.strengths, reverse=True)
     found = crossings([math.log(k) for k in down], [errors(mine, strength=k) for k in down], BROKEN)
-    return {seed: None if at is None else math.exp(at) for seed, at in found.items()}
+    return {seed: None if at is None else exp(at) for seed, at in found.items()}
 
 
 def weight_of_others(rows: Sequence[Row]) -> float | None:

@@ -126,8 +126,9 @@ def if_trained(claim: Claim, settings: GPT2Paper) -> Claim:
         found = claim.judge(rows)
         if found.verdict == "not run":
             return found
-        where = f"{found.where}; " if found.where else ""
-        return replace(found, verdict="undecided", where=f"{where}after {settings.gpt2_steps} of {whole} steps")
+        short = f"after {settings.gpt2_steps} of {whole} steps"
+        where = f"{found.where}; {short}" if found.where else short
+        return replace(found, verdict="undecided", where=where, withheld=short)
 
     return replace(claim, judge=judge)
 

@@ -4,15 +4,28 @@
 
 function makeScratch(length, rows) {
   const size = (length + 1) * LANES, real = () => new Float32Array(size);
-  return {
-    score: real(), inflow: real(), decay: real(), before: real(), rise: real(), fall: real(), turn: real(),
+  return { // without a gate, inflow and decay stay 1
+    score: real(), inflow: real().fill(1), decay: real().fill(1), before: real(), rise: real(), fall: real(), turn: real(),
     output: new Float32Array(LANES), read: new Float32Array(LANES * (rows + 1)), length, rows,
   };
 }
 
 // Answer a block: products[q (rows + 1) + j] = p_jᵀ W_Bᵀ W_C p_q over dictionary rows, logits[j] = wᵀ p_j; label last.
 function forward(gate, p, s, products, logits) {
-  const { length, rows, score, inflow, decay, before, output, read } = s, width = rows + 1, query = length * LANES;
+  attend(p, s, products);
+  if (gate.kind === UNGATED) {
+    const { score, output } = s, { label } = p, query = s.length * LANES;
+    output.fill(0);
+    for (let e = 0; e < query; e++) output[e & (LANES - 1)] += label[e] * score[e];
+    return;
+  }
+  openGates(gate, p, s, logits);
+  addUp(p, s);
+}
+
+// The attention p_iᵀ W_Bᵀ W_C p_query of every example.
+function attend(p, s, products) {
+  const { length, rows, score, read } = s, width = rows + 1, query = length * LANES;
   const { relevant, irrelevant, outlier, kappa, strength, label } = p;
   for (let lane = 0; lane < LANES; lane++) {
     const q = relevant[query + lane] * width, k = irrelevant[query + lane] * width, far = kappa[query + lane];
@@ -24,13 +37,13 @@ function forward(gate, p, s, products, logits) {
     score[e] = read[at + relevant[e]] + kappa[e] * read[at + irrelevant[e]]
       + strength[e] * read[at + outlier[e]] + label[e] * read[at + rows];
   }
-  output.fill(0);
-  if (gate.kind === UNGATED) {
-    for (let e = 0; e < query; e++) output[e & (LANES - 1)] += label[e] * score[e];
-    return;
-  }
-  const own = logits[rows];
-  for (let e = 0; e < query + LANES; e++) {
+}
+
+// Inflow and decay of every token from its logit.
+function openGates(gate, p, s, logits) {
+  const { length, rows, inflow, decay } = s, size = (length + 1) * LANES, own = logits[rows];
+  const { relevant, irrelevant, outlier, kappa, strength, label } = p;
+  for (let e = 0; e < size; e++) {
     const logit = logits[relevant[e]] + kappa[e] * logits[irrelevant[e]]
       + strength[e] * logits[outlier[e]] + label[e] * own;
     if (gate.kind === PRODUCT) {
@@ -41,6 +54,12 @@ function forward(gate, p, s, products, logits) {
       openGate(gate, s, e, logit);
     }
   }
+}
+
+// h_i = decay h_{i−1} + inflow y_i s_i, and F = decay h_l at the query.
+function addUp(p, s) {
+  const { length, score, inflow, decay, before, output } = s, { label } = p, query = length * LANES;
+  output.fill(0);
   for (let e = 0; e < query; e++) {
     const lane = e & (LANES - 1);
     before[e] = output[lane];
@@ -100,8 +119,8 @@ function backward(gate, p, s, lane, t) {
   }
 }
 
-// One seed of a model. `model` has kind, first, second, vector, scalar, start, gateScale, initScale, stepSize; `recipe`
-// has batch and steps. Weights: key (r, r + 1), query (r, r), gate (r + 1), number.
+// One seed of a model. `model` has kind, first, second, vector, scalar, start, gateScale, initScale, stepSize and, if its
+// gate is not to be trained, held; `recipe` has batch and steps. Weights: key (r, r + 1), query (r, r), gate (r + 1), number.
 class Seed {
   constructor(model, training, recipe, seed) {
     Object.assign(this, { model, training, recipe, seed, step: 0, diverged: -1, moved: true });
@@ -179,7 +198,7 @@ class Seed {
     const rate = Math.fround(this.model.stepSize) / this.recipe.batch;
     for (let i = 0; i < key.length; i++) key[i] += rate * steps.key[i];
     for (let i = 0; i < query.length; i++) query[i] += rate * steps.query[i];
-    if (this.model.vector) {
+    if (this.model.vector && !this.model.held) {
       for (let a = 0; a < r; a++) this.gate[a] += rate * norms[a] * t.along[a];
       this.gate[r] += rate * t.along[r];
     }

@@ -30,7 +30,26 @@ function testTables(seed, test) {
     logits[q] = logit;
   }
   logits[rows] = seed.gate[r];
-  return { drawing, products, logits, block: makeBlock(test.length), scratch: makeScratch(test.length, rows) };
+  return { drawing, products, logits, byHand: test.gates, block: makeBlock(test.length), scratch: makeScratch(test.length, rows) };
+}
+
+// Answer a block as it is or, if the test says so, with the gates of all outliers set by hand.
+function answer(gate, p, s, { byHand, products, logits }) {
+  if (!byHand || byHand === "learned") return forward(gate, p, s, products, logits);
+  return forwardByHand(gate, p, s, products, logits, p.flag.map((flag) => (flag ? HANDS.indexOf(byHand) : 0)));
+}
+
+const HANDS = ["learned", "shut", "open"];
+
+// The same with gates set by hand, hand[e] a place in HANDS. Shut: G_i = 0 and all other gates as they are. Open: the
+// gate opens as for a clean example, without v* and with the true label.
+function forwardByHand(gate, p, s, products, logits, hand) {
+  const clean = (own, other) => own.map((value, e) => (HANDS[hand[e]] === "open" ? other(e) : value));
+  attend(p, s, products);
+  if (gate.kind === UNGATED) s.inflow.fill(1);
+  else openGates(gate, { ...p, strength: clean(p.strength, () => 0), label: clean(p.label, (e) => p.truth[e]) }, s, logits);
+  for (let e = 0; e < s.length * LANES; e++) if (HANDS[hand[e]] === "shut") s.inflow[e] = 0;
+  addUp(p, s);
 }
 
 // The number of test prompts first … first + count − 1 that a seed answers wrongly; an answer of 0 or NaN is wrong.
@@ -40,9 +59,9 @@ function countErrors(seed, tables, labels, first, count) {
   for (let start = first; start < first + count; start += LANES) {
     draw(drawing, p, seed.seed, STREAM.TEST, 0, start);
     if (worst) weigh(seed.flow, p, s, worst, products, logits);
-    else forward(seed.flow, p, s, products, logits);
+    else answer(seed.flow, p, s, tables);
     for (let lane = 0; lane < Math.min(LANES, first + count - start); lane++) {
-      const margin = worst ? worstMargin(seed.flow, s, worst, lane) : p.target[lane] * s.output[lane];
+      const margin = worst ? worstMargin(s, worst, lane) : p.target[lane] * s.output[lane];
       if (!(margin > 0)) wrong++;
     }
   }
@@ -62,33 +81,33 @@ function weigh(gate, p, s, c, products, logits) {
     forward(gate, p, s, products, logits);
     for (let e = 0; e < query; e++) {
       const vote = p.target[e & (LANES - 1)] * p.label[e] * s.score[e];
-      decay[e] = gate.kind === UNGATED ? 1 : s.decay[e];
-      gain[e] = gate.kind === UNGATED ? vote : s.inflow[e] * vote;
+      decay[e] = s.decay[e];
+      gain[e] = s.inflow[e] * vote;
     }
   }
 }
 
 // The smallest z·F of one prompt over all labels of its outliers.
-function worstMargin(gate, s, c, lane) {
+function worstMargin(s, c, lane) {
   let best = 0;
   for (let e = lane; e < s.length * LANES; e += LANES) {
     const plus = c.plusDecay[e] * best + c.plusGain[e], minus = c.minusDecay[e] * best + c.minusGain[e];
     best = plus < minus || plus !== plus ? plus : minus;
   }
-  return gate.kind === UNGATED ? best : s.decay[s.length * LANES + lane] * best;
+  return s.decay[s.length * LANES + lane] * best;
 }
 
 // Mean gate by distance from the query (0 is the nearest), of clean examples and of outliers; and the mean attention
 // on examples that share the query's pattern, and on the others.
 function lookInside(seed, tables, count) {
-  const { drawing, products, logits, block: p, scratch: s } = tables, { length } = drawing, query = length * LANES;
+  const { drawing, block: p, scratch: s } = tables, { length } = drawing, query = length * LANES;
   const sums = { clean: new Float64Array(length), cleanCount: new Float64Array(length),
     outlier: new Float64Array(length), outlierCount: new Float64Array(length), same: 0, other: 0, prompts: 0 };
   for (let start = 0; start < count; start += LANES) {
     draw(drawing, p, seed.seed, STREAM.TEST, 0, start);
-    forward(seed.flow, p, s, products, logits);
+    answer(seed.flow, p, s, tables);
     for (let lane = 0; lane < Math.min(LANES, count - start); lane++) {
-      const gates = gatesOf(seed.flow, s, lane);
+      const gates = gatesOf(s, lane);
       sums.prompts++;
       for (let i = 0; i < length; i++) {
         const e = i * LANES + lane, at = length - 1 - i, kind = p.flag[e] ? "outlier" : "clean";
@@ -102,9 +121,8 @@ function lookInside(seed, tables, count) {
 }
 
 // G_i of every example of one prompt: inflow_i times the decays of all later tokens, the query among them.
-function gatesOf(gate, s, lane) {
-  const out = new Float64Array(s.length).fill(1);
-  if (gate.kind === UNGATED) return out;
+function gatesOf(s, lane) {
+  const out = new Float64Array(s.length);
   let suffix = s.decay[s.length * LANES + lane];
   for (let i = s.length - 1; i >= 0; i--) {
     out[i] = s.inflow[i * LANES + lane] * suffix;

@@ -1,13 +1,19 @@
 // The state of the page: every setting within its bounds, and all of it in the address.
 "use strict";
 
-const CONTENT = JSON.parse(document.getElementById("content").textContent);
+const byId = (id) => document.getElementById(id);
+const CONTENT = JSON.parse(byId("content").textContent);
 const SETTINGS = CONTENT.settings;
 
+// What to look at; a change of these trains nothing. shown: a model, or "" for the first; step: when to look at the
+// kernel, 0 for the moment of the law; prompt: the number of the prompt in the editor; edits: what was done to it.
+const VIEWS = { shown: "", step: 0, prompt: 0, edits: "" };
+const VIEW_LIMITS = { step: 2000, prompt: CONTENT.mostPrompts - 1 };
+
 function usualState() {
-  const state = { tasks: CONTENT.tasks, models: CONTENT.usualModels };
+  const state = { tasks: CONTENT.tasks, models: CONTENT.usualModels, ...VIEWS };
   for (const { key, usual } of SETTINGS) state[key] = usual;
-  for (const [key, words] of Object.entries(CONTENT.choices)) state[key] = words[0];
+  for (const { key, options } of CONTENT.choices) state[key] = options[0];
   return state;
 }
 
@@ -21,9 +27,13 @@ function refuse(key, text) {
     }
     return Number.isInteger(setting.step) && !Number.isInteger(value) ? "must be a whole number" : "";
   }
-  if (Object.hasOwn(CONTENT.choices, key)) {
-    return CONTENT.choices[key].includes(text) ? "" : `must be one of ${CONTENT.choices[key].join(", ")}`;
+  const choice = CONTENT.choices.find((one) => one.key === key);
+  if (choice) return choice.options.includes(text) ? "" : `must be one of ${choice.options.join(", ")}`;
+  if (Object.hasOwn(VIEW_LIMITS, key)) {
+    return /^\d{1,5}$/.test(text) && Number(text) <= VIEW_LIMITS[key] ? "" : `must be a whole number from 0 to ${VIEW_LIMITS[key]}`;
   }
+  if (key === "shown") return Object.hasOwn(CONTENT.models, text) ? "" : `must be one of ${Object.keys(CONTENT.models).join(", ")}`;
+  if (key === "edits") return EDITS.test(text) ? "" : "must be numbers of examples with marks, such as 1,0m,2v,3s";
   if (key === "models") {
     const names = text.split(",");
     const known = names.every((name) => Object.hasOwn(CONTENT.models, name)) && new Set(names).size === names.length;
@@ -33,12 +43,26 @@ function refuse(key, text) {
   return "is not a setting of this page";
 }
 
+// An edited prompt, example by example: the number of the drawn example, then what was set by hand: the label (p plus,
+// m minus), v with or c without an outlier, the gate (l learned, s shut, o open).
+const EDITS = /^\d{1,2}[pm]?[vc]?[lso]?(,\d{1,2}[pm]?[vc]?[lso]?){0,59}$/;
+
+function readEdits(text) {
+  return text.split(",").map((word) => ({ from: parseInt(word, 10), marks: word.replace(/^\d+/, "") }));
+}
+
 // What cannot be together, in words.
 function contradiction(state) {
   const bad = taskPairs(state.tasks, state.m1).find(([a, b]) => a === b || a >= state.m1 || b >= state.m1);
   const steps = state.tasks.startsWith("ring:") ? Number(state.tasks.slice(5)) : 1;
   if (bad || steps < 1 || steps >= state.m1) return `tasks: must name different patterns, 0 to ${state.m1 - 1}`;
   if (state.patterns === "paper" && state.v !== 3) return "patterns: the paper's mixtures need V = 3";
+  if (state.gates !== "learned" && state.labels === "worst") return "gates: must be learned if labels are the worst";
+  if (state.shown && !state.models.split(",").includes(state.shown)) return `shown: must be one of the models, ${state.models}`;
+  const order = state.edits ? readEdits(state.edits).map(({ from }) => from) : [];
+  if (order.length && (order.length !== state.l || new Set(order).size !== state.l || Math.max(...order) >= state.l)) {
+    return `edits: must name each of the ${state.l} examples once, 0 to ${state.l - 1}`;
+  }
   return "";
 }
 
@@ -56,7 +80,7 @@ function readAddress(hash) {
     }
     const reason = at < 0 ? "has no value" : refuse(key, text);
     if (reason) return { problem: `${key.slice(0, 20)} = ${text.slice(0, 40)}: ${reason}.` };
-    state[key] = SETTINGS.some((one) => one.key === key) ? Number(text) : text;
+    state[key] = typeof state[key] === "number" ? Number(text) : text;
   }
   const problem = contradiction(state);
   return problem ? { problem: `${problem}.` } : { state };
@@ -76,51 +100,13 @@ function describe(state) {
     training: { ...shared, scale: state.k, fraction: state.pa, strength: state.ka, labels: "random",
       placement: "random", patterns: "training", tasks: state.tasks },
     test: { ...shared, scale: state.kt, fraction: state.alpha, strength: state.kat, labels: state.labels,
-      placement: state.placement, patterns: state.patterns, tasks: "all" },
+      placement: state.placement, patterns: state.patterns, gates: state.gates, tasks: "all" },
     recipe: { batch: state.b, steps: state.t },
   };
 }
 
 function engineModel(key, state) {
   const { form, stepSize } = CONTENT.models[key];
-  return { ...form, gateScale: 1, initScale: state.delta, stepSize: stepSize * state.eta };
-}
-
-const tidy = (x) => String(Number(x.toPrecision(12)));
-
-// Python that does the same.
-function asPython(state) {
-  const trained = `iclab.Patterns(relevant=${state.m1}, irrelevant=${state.m2}, outlier=${state.v}, relevant_norm=${state.beta}, irrelevant_norm=${state.beta}, outlier_norm=${state.beta})`;
-  const lines = ["import iclab", "", `patterns = ${trained}`,
-    "prompts = iclab.Prompts(", `    patterns=patterns, tasks="${state.tasks}", context_length=${state.l}, irrelevant_scale=${state.k},`,
-    `    outliers=iclab.Outliers(fraction=${state.pa}, scale=${state.ka}),`, ")",
-    "test = iclab.Prompts(", `    patterns=patterns, context_length=${state.l}, irrelevant_scale=${state.kt},`,
-    `    outliers=iclab.Outliers(fraction=${state.alpha}, scale=${state.kat}, ${state.labels === "worst" ? "" : `labels="${state.labels}", `}placement="${state.placement}", patterns="${state.patterns}"),`, ")"];
-  for (const key of state.models.split(",")) {
-    const { name, options, stepSize } = CONTENT.models[key];
-    const words = Object.entries({ init_scale: state.delta, ...options }).map(([option, value]) => `"${option}": ${value === true ? "True" : JSON.stringify(value)}`);
-    lines.push(`model = iclab.Model(name="${name}", options={${words.join(", ")}})`,
-      `recipe = iclab.Recipe(step_size=${tidy(stepSize * state.eta)}, steps=${state.t}, batch_size=${state.b})`,
-      `run = iclab.train(model, prompts, recipe, seeds=${state.seeds})`,
-      `print("${key}", run.error(test, count=2000${state.labels === "worst" ? ', labels="worst"' : ""}).mean)`);
-  }
-  return lines.join("\n");
-}
-
-// Command lines that do the same, one per model.
-function asCommands(state) {
-  return state.models.split(",").map((key) => {
-    const { name, options, stepSize } = CONTENT.models[key];
-    const set = Object.entries({ init_scale: state.delta, ...options }).map(([option, value]) => `--set model.options.${option}=${value}`);
-    for (const side of ["prompts", "test.test"]) for (const kind of ["relevant", "irrelevant", "outlier"]) set.push(`--set ${side}.patterns.${kind}_norm=${state.beta}`);
-    const flags = [`--model ${name}`, `--relevant ${state.m1} --irrelevant ${state.m2} --outlier-pattern-count ${state.v}`,
-      `--test-relevant ${state.m1} --test-irrelevant ${state.m2} --test-outlier-pattern-count ${state.v}`,
-      `--tasks ${state.tasks} --context-length ${state.l} --irrelevant-scale ${state.k}`,
-      `--outlier-fraction ${state.pa} --outlier-scale ${state.ka}`,
-      `--test-tasks all --test-context-length ${state.l} --test-irrelevant-scale ${state.kt}`,
-      `--test-outlier-fraction ${state.alpha} --test-outlier-scale ${state.kat} --test-placement ${state.placement}`,
-      `--test-outlier-patterns ${state.patterns}${state.labels === "worst" ? " --probe worst" : ` --test-outlier-labels ${state.labels}`}`,
-      `--step-size ${tidy(stepSize * state.eta)} --steps ${state.t} --batch-size ${state.b} --seeds ${state.seeds}`, ...set];
-    return `iclab train ${flags.join(" \\\n  ")}`;
-  }).join("\n\n");
+  const held = state.w === "zero";
+  return { ...form, gateScale: held ? 0 : 1, held, initScale: state.delta, stepSize: stepSize * state.eta };
 }

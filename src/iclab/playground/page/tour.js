@@ -8,17 +8,20 @@ function showTour(step) {
   tourStep = Math.max(-1, Math.min(step, stops.length));
   const on = tourStep >= 0 && tourStep < stops.length;
   byId("tour").hidden = !on;
+  document.querySelector(".place")?.classList.remove("place");
   if (!on) {
     byId("begin").focus();
     return;
   }
-  const { title, words, changes } = stops[tourStep];
+  const { title, words, place, changes } = stops[tourStep];
   byId("tour-title").textContent = `${tourStep + 1} of ${stops.length}: ${title}`;
   byId("tour-words").textContent = words;
   byId("back").disabled = tourStep === 0;
   byId("next").textContent = tourStep === stops.length - 1 ? "Done" : "Next";
   byId("preset").value = "";
   change({ ...usualState(), ...changes });
+  byId(place).closest("figure").classList.add("place");
+  byId(place).closest("figure").scrollIntoView({ block: "nearest" });
 }
 
 byId("begin").addEventListener("click", () => { showTour(0); byId("next").focus(); });

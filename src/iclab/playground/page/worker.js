@@ -28,40 +28,59 @@ function turn() {
 
 // One model and seed: train to 10, 50, 100, 250, 500, … steps with a picture each, then measure more prompts.
 function* work({ generation, training, test, recipe, alphas }, job) {
-  const seed = new Seed(job.model, training, recipe, job.seed);
+  const seed = new Seed(job.model, training, recipe, job.seed), seen = { kernels: [], attention: [] };
   const stops = [10, 50, 100, 250, 500, 1000, 2000].filter((stop) => stop < recipe.steps).concat(recipe.steps);
   for (const stop of stops) {
     while (seed.step < stop && seed.diverged < 0) {
       seed.train();
+      if (seed.diverged < 0) watch(seed, test, seen);
       yield "on";
     }
     const picture = yield* look(seed, test, alphas, FEW, 0, null);
-    send(generation, job, seed, picture);
+    send(generation, job, seed, seen, picture);
     if (seed.diverged >= 0) return;
     yield "later";
   }
   let picture = null;
   for (let first = 0; first < MANY; first += 400) {
     picture = yield* look(seed, test, alphas, 400, first, picture);
-    send(generation, job, seed, picture);
+    send(generation, job, seed, seen, picture);
     yield "later";
   }
 }
 
-function send(generation, job, seed, picture) {
-  const every = Math.max(1, Math.ceil(seed.step / 200)), losses = [];
-  for (let i = 0; i < seed.step; i += every) { // means over a few steps
-    const last = Math.min(i + every, seed.step);
-    let sum = 0;
-    for (let k = i; k < last; k++) sum += seed.losses[k];
-    losses.push([(i + last) / 2, sum / (last - i)]);
+// Keep the kernel after each of the first 20 steps, then after ever rarer ones; and the attention at powers of 2.
+function watch(seed, test, seen) {
+  const { step } = seed, last = seen.kernels.length ? seen.kernels.at(-1).step : 0, end = step === seed.recipe.steps;
+  if (step <= 20 || step >= 1.15 * last || end) seen.kernels.push({ step, kernel: kernelOf(seed) });
+  if ((step & (step - 1)) === 0 || end) {
+    const { same, other, prompts } = lookInside(seed, testTables(seed, test), 64);
+    seen.attention.push([step, same / prompts, other / prompts]);
   }
+}
+
+// W_BᵀW_C over the relevant patterns, (M1, M1).
+function kernelOf(seed) {
+  const { rank, training: { relevant } } = seed;
   seed.multiply();
-  const kernel = [];
-  for (let a = 0; a < seed.training.relevant; a++) {
-    kernel.push(Array.from(seed.square.subarray(a * (seed.rank + 1), a * (seed.rank + 1) + seed.training.relevant)));
+  return Array.from({ length: relevant }, (_, a) => Array.from(seed.square.subarray(a * (rank + 1), a * (rank + 1) + relevant)));
+}
+
+function send(generation, job, seed, seen, picture) {
+  const kernels = seen.kernels.map(({ step, kernel }) => ({ step, kernel, loss: step < seed.step ? seed.losses[step] : null }));
+  postMessage({ generation, key: job.key, seed: job.seed, step: seed.step, diverged: seed.diverged, losses: lossesOf(seed), ...seen, kernels, ...picture });
+}
+
+// [step, loss]: after each of the first steps, then means over ever more of them.
+function lossesOf(seed) {
+  const losses = [];
+  for (let first = 1, last; first < seed.step; first = last) {
+    last = Math.min(seed.step, Math.max(first + 1, Math.round(1.06 * first)));
+    let sum = 0;
+    for (let k = first; k < last; k++) sum += seed.losses[k];
+    losses.push([(first + last - 1) / 2, sum / (last - first)]);
   }
-  postMessage({ generation, key: job.key, seed: job.seed, step: seed.step, diverged: seed.diverged, losses, kernel, ...picture });
+  return losses;
 }
 
 // Errors at every α, and at the α of the slider gates and attention; sums are added to those of `before`.

@@ -53,15 +53,22 @@ function column(token, i, isRead, colour, view, scale) {
   return `<g class="${isRead ? "" : "unread"}">${shade}<circle cx="${middle}" cy="34" r="7" ${look}/>${label}${bars.join("")}</g>`;
 }
 
-// The sentences of a prompt: label, text with the trigger marked, and below it the gate of each model.
+// Models of several layers have gates in each of them; their answers are no sums of votes, so they have no strip.
+const gatesOf = (view) => view.gates ?? [view.gate];
+
+// The sentences of a prompt: label, text with the trigger marked, and below it the gates of each model.
 function sentences(data, prompt, views, read) {
   if (prompt.query === undefined) return "";
   const items = prompt.tokens.map((token, i) => {
     const gates = data.models.map((model, m) => {
-      const most = Math.max(...views[m].gate, 1e-12);
-      const width = (100 * views[m].gate[i]) / most;
-      const bar = `<i style="width:${width.toFixed(1)}%;background:${safe(model.colour)}"></i>`;
-      return `<span class="gate"><span>${safe(model.name)}: gate ${rounded(views[m].gate[i])}</span><b>${bar}</b></span>`;
+      const layers = gatesOf(views[m]);
+      if (layers.flat().every((gate) => gate === 1)) return ""; // a model without gates
+      const bars = layers.map((gates) => {
+        const width = (100 * gates[i]) / Math.max(...gates, 1e-12);
+        return `<b><i style="width:${width.toFixed(1)}%;background:${safe(model.colour)}"></i></b>`;
+      });
+      const numbers = layers.map((gates) => rounded(gates[i])).join(", ");
+      return `<span class="gate"><span>${safe(model.name)}: ${layers.length > 1 ? "gates" : "gate"} ${numbers}</span><span class="bars">${bars.join("")}</span></span>`;
     });
     const kind = `${i < read ? "" : "unread"} ${i === read - 1 ? "now" : ""} ${token.outlier ? "out" : ""}`;
     const label = `<b class="${isWrong(token) ? "wrong" : ""}">${signed(token.label)}${isWrong(token) ? "!" : ""}</b>`;
@@ -85,6 +92,10 @@ function describe(data, prompt, views, read, after) {
     const pattern = token.same ? `the query's ${what}` : `the other ${what}`;
     sentences.push(`Example ${read}: ${token.outlier ? (prompt.mark ? "with the trigger" : "an outlier") : "clean"}, ${pattern}, label ${signed(token.label)}1${isWrong(token) ? " (wrong)" : ""}.`);
     data.models.forEach((model, m) => {
+      if (views[m].gates) {
+        sentences.push(`${model.name}: gates by layer ${views[m].gates.map((gates) => rounded(gates[read - 1])).join(", ")}.`);
+        return;
+      }
       const [attention, gate, vote] = ["attention", "gate", "vote"].map((row) => rounded(views[m][row][read - 1]));
       sentences.push(`${model.name}: attention ${attention}, gate ${gate}, vote ${vote}.`);
     });
@@ -116,7 +127,7 @@ function addStepper(place, data) {
     when.setAttribute("aria-valuetext", `after step ${after}`);
     where.nextElementSibling.textContent = `${count} of ${prompt.tokens.length}`;
     part(".sentences").innerHTML = sentences(data, prompt, views, count);
-    part(".strips").innerHTML = data.models.map((model, m) => strip(model, prompt, views[m], count)).join("");
+    part(".strips").innerHTML = data.models.map((model, m) => (views[m].gates ? "" : strip(model, prompt, views[m], count))).join("");
     status.textContent = describe(data, prompt, views, count, after);
   }
   function move(by) {
