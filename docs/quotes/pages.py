@@ -93,7 +93,7 @@ class Spot:
     def told(self, value: float) -> str:
         """Say where the number is, what is printed and what it should be."""
         where = "; ".join(dict.fromkeys(f"{query.experiment} {query.text}" for query in self.number.queries()))
-        bound = f" as a bound {self.number.bound[0:5]}" if self.number.bound else ""
+        bound = f" as a bound {self.number.bound}" if self.number.bound else ""
         return f"{self.page.path}:{_line(self.page.text, self.start)}: {self.printed}{bound}, is {value:.6g} ({where})"
 
     @property
@@ -133,8 +133,10 @@ def _line(text: str, place: int) -> int:
 
 
 LETTER = r"(?:α'?|κ_a'?|p_a|δ|η|K'?|S1|L|β|τM1|‖q‖|λ\*|γ|σ|δβ|ε|C)"
+RESULT_FOLLOWS = r"(?![\d.]*(?: at| under| for| in| \[| %))"
 SETTINGS = (
-    rf"{LETTER} (?:=|≤|≥|>|<|≈) [-−]?{DIGITS}(?:(?:,| and| or| to| /|, and) {DIGITS})*(?! %)",  # α = 0.4, 0.45 and 0.47
+    # α = 0.4, 0.45 and 0.47; but in "at α = 0.4, 0.12 at 0.5", 0.12 is a result
+    rf"{LETTER} (?:=|≤|≥|>|<|≈) [-−]?{DIGITS}(?:(?:,| and| or| to| /|, and) {DIGITS}{RESULT_FOLLOWS})*",
     r"[Pp]ython \d\.\d+(?:(?:,| and| or| to) \d\.\d+)*",
     r"arXiv \d+\.\d+|arxiv\.org/abs/\d+\.\d+",
     r"\(?[Tt]he paper:? [\d., and/%]+",  # the paper's own numbers
