@@ -185,11 +185,23 @@ def test_the_program_reads_a_store_and_corrects_a_page(small_edition, figure_run
 def test_the_program_keeps_what_a_store_does_not_have(small_edition, figure_run, tmp_path, capsys):
     program.main(("--store", str(figure_run.store)))
     kept = small_edition.numbers.read_text()
+    (tmp_path / "empty").mkdir()
     program.main(("--store", str(tmp_path / "empty")))
     assert capsys.readouterr().err == "not all in the store, so left as they are: M-fig2\n"
     assert small_edition.numbers.read_text() == kept
     with pytest.raises(SystemExit, match="has not all of the quick edition"):
         program.main(("--store", str(tmp_path / "empty"), "--quick"))
+
+
+def test_bad_words_are_refused(tmp_path, capsys):
+    for words, message in (
+        (("--store", str(tmp_path / "nowhere")), "is not a folder"),
+        (("--store", str(tmp_path), "--only", "M-fig99"), "only = M-fig99: no page quotes it"),
+    ):
+        with pytest.raises(SystemExit) as stop:
+            program.main(words)
+        assert stop.value.code == 2
+        assert message in capsys.readouterr().err
 
 
 @pytest.mark.slow
