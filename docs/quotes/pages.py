@@ -137,7 +137,7 @@ RESULT_FOLLOWS = r"(?![\d.]*(?: at| under| for| in| \[| %))"
 SETTINGS = (
     # α = 0.4, 0.45 and 0.47; but in "at α = 0.4, 0.12 at 0.5", 0.12 is a result
     rf"{LETTER} (?:=|≤|≥|>|<|≈) [-−]?{DIGITS}(?:(?:,| and| or| to| /|, and) {DIGITS}{RESULT_FOLLOWS})*",
-    r"[Pp]ython \d\.\d+(?:(?:,| and| or| to) \d\.\d+)*",
+    r"[Pp]ython.*\b3\.1\d\b|\d+\.\d+\.\d+",  # versions
     r"arXiv \d+\.\d+|arxiv\.org/abs/\d+\.\d+",
     r"\(?[Tt]he paper:? [\d., and/%]+",  # the paper's own numbers
     r"(?:Theorem|Lemma|Corollary|Proposition|Prop\.|Cor\.|Thm|Table|Section|section|§|E|D|B|C|A|T|S|M)[ .]?\d+\.\d+",
