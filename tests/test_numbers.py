@@ -37,13 +37,16 @@ def test_no_page_with_numbers_is_forgotten():
     assert not unquoted, "\n".join(["quote these, or add the page to NOT_COVERED in docs/quotes/listed.py", *unquoted])
 
 
-@pytest.mark.parametrize("id_", sorted(ASKED))
-def test_the_numbers_of_an_experiment_were_read(id_):
-    known = read().get(id_)
-    if known is None:
-        pytest.skip(f"{id_}: no full edition was in the store yet; the pages print an earlier one. See `make numbers`")
-    missing = {query.text for query in ASKED[id_]} - known["values"].keys()
-    assert not missing, "run `make numbers`"
+def test_every_query_was_answered():
+    known = read()
+    missing = {id_: {query.text for query in ASKED[id_]} - known[id_]["values"].keys() for id_ in ASKED.keys() & known}
+    assert not any(missing.values()), f"run `make numbers`: {missing}"
+
+
+def test_every_experiment_was_read():
+    never = sorted(ASKED.keys() - read().keys())
+    if never:
+        pytest.skip(f"the pages print numbers of an earlier full edition, not compared yet: {', '.join(never)}")
 
 
 OUTCOME = SimpleNamespace(
