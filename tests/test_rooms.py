@@ -1,6 +1,8 @@
 """The rooms of the house: which may use which."""
 
 import ast
+import pydoc
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -26,7 +28,7 @@ MAY_USE = {
     "score": {"prompts", "models", "engines", "probes", "lab", "testing", "api"},
     "audit": {"probes", "lab", "study"},
 }
-EVERYONES = {"config", "threads", "_version"}
+EVERYONES = {"config", "glossary", "threads", "_version"}
 
 
 def imported(path):
@@ -64,9 +66,16 @@ def test_no_file_takes_anothers_private_names():
 
 
 def test_everything_at_the_front_can_be_had():
-    for name in iclab.__all__:
+    for name in dir(iclab):
         assert getattr(iclab, name) is not None
     assert not hasattr(iclab, "nothing_of_the_kind")
+
+
+def test_help_names_everything_at_the_front_within_two_screens():
+    text = pydoc.plain(pydoc.render_doc(iclab))
+    assert len(text.splitlines()) < 100
+    for name in set(dir(iclab)) - {"__version__"}:
+        assert re.search(rf"\b{name}\b", text), name
 
 
 def test_files_and_functions_stay_short():

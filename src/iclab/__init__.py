@@ -1,4 +1,29 @@
-"""iclab: a laboratory for in-context learning.
+"""A laboratory for in-context learning: train many seeds, break the prompts, look inside, compare with the theorems.
+
+    prompts = iclab.Prompts(tasks="ring:3", outliers=iclab.Outliers(fraction=0.6, scale=2.0))
+    poisoned = iclab.Prompts(outliers=iclab.Outliers(fraction=0.7, scale=6.0, labels="flip", patterns="paper"))
+    run = iclab.train("mamba", prompts, iclab.Recipe(steps=400), seeds=8)
+    run.error(poisoned)
+
+Do; ``help(iclab.train)`` and so on explain each, with an example:
+
+    train               train many seeds of a built-in model, or of your own nn.Module: a Run
+    compare             models over any grid of settings: a Comparison, with its chart
+    experiments, run    the experiments by id; run one of a paper, or your own
+    predict             what the theorems say at a setting: Predicted, conditions with their slack and predictions
+    score               put a model on one fixed suite: a card
+    load                read a Run that was saved
+
+Describe:
+
+    Prompts             a distribution of prompts, with Patterns, Outliers and a Mixture of outliers
+    Table, Sentences    prompts over vectors of your own, and over real text
+    Model, Answer       a model with options; what a model of your own may return
+    Recipe, Stop        how to train, and when to stop; Switch, StepDone and geometric are for its finer fields
+    Examples, Pruning   what a rule of your own for labels sees; neurons to take out before a measurement
+
+What cannot be done raises an InputError of one line; an OutsideTheoremWarning says that no theorem covers a setting.
+`iclab.testing` checks a model of your own, `iclab.study` has the parts of an experiment, `iclab.theory` the theory.
 
 Names in the code, and the papers' letters (M: Mamba with outliers, T: nonlinear Transformers, S: feature selectors):
 
@@ -13,9 +38,6 @@ Names in the code, and the papers' letters (M: Mamba with outliers, T: nonlinear
     state_size          M's m                                 width               T's m (an MLP's); a token's length
     init_scale          δ                                     step_size           η
     batch_size, steps   B, T                                  target              z, the query's true label
-
-The rooms: `prompts`, `text`, `models`, `engines`, `probes`, `theory`, `lab`, `study`, `papers`, `beyond`, `report`,
-`testing`, `api` and `score`. What most people need is here.
 """
 
 from __future__ import annotations
@@ -23,17 +45,36 @@ from __future__ import annotations
 import importlib
 from typing import TYPE_CHECKING, Any
 
-from iclab._version import __version__
+from iclab._version import __version__ as __version__
 
+# There is no `__all__`: with one, help(iclab) prints every class in full, thousands of lines.
 if TYPE_CHECKING:
-    from iclab.api import Comparison, Run, compare, experiments, load, run, train
-    from iclab.config import InputError, OutsideTheoremWarning
-    from iclab.engines import Recipe, StepDone, Stop, Switch, geometric
-    from iclab.models import Answer, Model
-    from iclab.probes import Pruning
-    from iclab.prompts import Examples, Mixture, Outliers, Patterns, Prompts, Table
-    from iclab.study.predicting import Predicted, predict
-    from iclab.text import Sentences
+    from iclab.api import Comparison as Comparison
+    from iclab.api import Run as Run
+    from iclab.api import compare as compare
+    from iclab.api import experiments as experiments
+    from iclab.api import load as load
+    from iclab.api import run as run
+    from iclab.api import train as train
+    from iclab.config import InputError as InputError
+    from iclab.config import OutsideTheoremWarning as OutsideTheoremWarning
+    from iclab.engines import Recipe as Recipe
+    from iclab.engines import StepDone as StepDone
+    from iclab.engines import Stop as Stop
+    from iclab.engines import Switch as Switch
+    from iclab.engines import geometric as geometric
+    from iclab.models import Answer as Answer
+    from iclab.models import Model as Model
+    from iclab.probes import Pruning as Pruning
+    from iclab.prompts import Examples as Examples
+    from iclab.prompts import Mixture as Mixture
+    from iclab.prompts import Outliers as Outliers
+    from iclab.prompts import Patterns as Patterns
+    from iclab.prompts import Prompts as Prompts
+    from iclab.prompts import Table as Table
+    from iclab.study.predicting import Predicted as Predicted
+    from iclab.study.predicting import predict as predict
+    from iclab.text import Sentences as Sentences
 
 # Loaded on first use, so that `iclab --help` does not wait for torch.
 _HOMES = {
@@ -52,36 +93,6 @@ _ROOMS = (
     *("playground", "testing", "api", "score", "audit"),
 )
 
-__all__ = [
-    "Answer",
-    "Comparison",
-    "Examples",
-    "InputError",
-    "Mixture",
-    "Model",
-    "Outliers",
-    "OutsideTheoremWarning",
-    "Patterns",
-    "Predicted",
-    "Prompts",
-    "Pruning",
-    "Recipe",
-    "Run",
-    "Sentences",
-    "StepDone",
-    "Stop",
-    "Switch",
-    "Table",
-    "__version__",
-    "compare",
-    "experiments",
-    "geometric",
-    "load",
-    "predict",
-    "run",
-    "train",
-]
-
 
 def __getattr__(name: str) -> Any:
     for module, names in _HOMES.items():
@@ -93,4 +104,11 @@ def __getattr__(name: str) -> Any:
 
 
 def __dir__() -> list[str]:
-    return __all__
+    return [
+        "__version__",
+        "score",
+        "study",
+        "testing",
+        "theory",
+        *(name for names in _HOMES.values() for name in names),
+    ]

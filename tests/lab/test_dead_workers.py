@@ -59,7 +59,7 @@ class Workers:
             if self.deadly.get(cell.hash, 0) > 0:
                 self.deadly[cell.hash] -= 1
                 raise WorkerDiedError("was killed by signal 9", self.memory, not self.unborn)
-            jobs.run_job(cells[number : number + 1], store, listen, *how)
+            jobs.run_job(cells[number : number + 1], store, listen, *how[:2])  # and stored before the next
 
     def tries(self, cell: Cell) -> list[str]:
         return [where for hash_, where in self.runs if hash_ == cell.hash]
@@ -90,6 +90,25 @@ def test_the_cell_of_a_dead_worker_is_tried_again_in_a_worker_only(workers: Work
     assert f"training of softmax, seeds 0 to 7 (training/{first.training.hash}); it is tried again" in said[0]
     assert workers.tries(first.training)[1:] == ["apart", "apart"]
     assert "here" in {where for _, where in workers.runs}
+
+
+@pytest.mark.parametrize("deaths", [1, 9], ids=["once", "always"])
+@pytest.mark.parametrize("trains", [True, False], ids=["training", "measurement"])
+def test_small_cells_that_share_a_job_are_tried_and_given_up_one_by_one(
+    trains: bool, deaths: int, workers: Workers, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setattr(schedule, "BATCHES", 1)
+    cells = [cell for seed in range(8) for cell in error_cells(training(basis_seed=seed), 0.0, 0.5)]
+    bad = {cell.hash: cell.training if trains else cell for cell in cells}[cells[-2].hash]
+    workers.deadly[bad.hash] = deaths
+    _, error = notices(cells, store := Store(tmp_path))
+    lost = [] if deaths == 1 else cells[-2:] if trains else cells[-2:-1]
+    assert [cell for cell in cells if not store.has(cell)] == lost
+    assert workers.tries(bad)[1:] == ["apart"] * (1 if deaths == 1 else 2)
+    if lost:
+        assert isinstance(error, CellsFailedError)
+        assert ([failure.cell for failure in error.failures], ", and 2 that need" in str(error)) == ([bad], trains)
+    assert all(len(workers.tries(cell)) == 1 for cell in cells[:-2])
 
 
 def test_a_cell_that_kills_three_workers_is_reported_with_its_description(workers: Workers, tmp_path: Path):

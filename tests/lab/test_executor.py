@@ -54,6 +54,46 @@ def test_two_lanes_give_the_same_bits_as_one(done: Store, tmp_path: Path):
     assert_same(two, done)
 
 
+PROBES = {"mamba": ("error", "attention", "gates"), "linear": ("error",), "deep-mamba": ("error", "gates")}
+
+
+def test_small_cells_that_share_a_job_give_the_same_bits_as_each_alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    cells = [
+        measurement({f"{TRAINING}.model": model, "probe": probe})
+        for model, probes in PROBES.items()
+        for probe in probes
+    ]
+    together, alone = Store(tmp_path / "together"), Store(tmp_path / "alone")
+    monkeypatch.setattr(jobs, "_load", lambda *_: pytest.fail("read weights that the job has just made"))
+    run_here(cells, together)
+    monkeypatch.undo()
+    monkeypatch.setattr(schedule, "SMALL", 0.0)
+    run_here(cells, alone)
+    assert weights(together.path) == weights(alone.path) != {}
+    assert [together.load_rows(cell) for cell in cells] == [alone.load_rows(cell) for cell in cells]
+
+
+def test_another_draw_is_measured_on_other_prompts(tmp_path: Path):
+    store, cells = Store(tmp_path), [measurement({"draw": draw}) for draw in (0, 1)]
+    run_here(cells, store)
+    assert store.load_rows(cells[0]) != store.load_rows(cells[1])
+
+
+def test_what_a_job_has_finished_is_stored_if_the_next_cell_fails(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    first, second = error_cells(training(), 0.0, 0.5)
+    original = jobs.measure
+
+    def measure(trained: Any, probe: str, prompts: Any, *rest: Any, **more: Any) -> Any:
+        if prompts == second.prompts:
+            raise InputError("cannot be measured")
+        return original(trained, probe, prompts, *rest, **more)
+
+    monkeypatch.setattr(jobs, "measure", measure)
+    with pytest.raises(InputError, match="cannot be measured"):
+        run_here([first, second], Store(tmp_path))
+    assert [Store(tmp_path).has(cell) for cell in (first.training, first, second)] == [True, True, False]
+
+
 def test_a_worker_process_gives_the_same_bits_and_sends_its_events(done: Store, tmp_path: Path):
     store, events = Store(tmp_path / "store").open_for_writing(), []
     process = WorkerProcess(store, events.append)
@@ -225,7 +265,7 @@ def test_what_is_done_sooner_than_a_process_starts_starts_none(tmp_path: Path):
 def test_an_error_in_any_lane_ends_the_run(where: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     both = threading.Barrier(2)
 
-    def train(cell: TrainingCell, store: Store, listen: Any, *_: Any) -> None:
+    def train(cell: TrainingCell, listen: Any, *_: Any) -> None:
         both.wait(20)  # both lanes have a training
         if (threading.current_thread() is threading.main_thread()) == (where == 0):
             raise InputError("cannot be trained")

@@ -30,6 +30,12 @@ PROCESSES = {
 }
 
 
+@pytest.fixture(autouse=True)
+def nothing_beside_prompts(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Cells take what their prompts take."""
+    monkeypatch.setattr("iclab.lab.forecast.PER_CELL", 0.0)
+
+
 class Clock:
     """A clock that is set, not read from."""
 
@@ -40,7 +46,7 @@ class Clock:
         return self.now
 
 
-WIDTHS = {Place.THREAD: 2, Place.PROCESS: 2, Place.HERE: 1}
+WIDTHS = {Place.SMALL: 2, Place.THREAD: 2, Place.PROCESS: 2, Place.HERE: 1}
 
 
 def cells_of(kinds: dict[Kind, tuple[int, int, float]], place: Place) -> Iterator[tuple[Kind, int, Place]]:
@@ -134,12 +140,25 @@ def test_a_second_run_estimates_well_from_the_start():
     [(0, 0, 8, 2.0), (0, 8, 0, 4.0), (8, 0, 0, 8.0), (1, 1, 6, 2.0), (3, 1, 8, 3.0), (1, 7, 0, 4.0)],
 )
 def test_the_time_left_is_that_of_the_narrowest_place(here: int, process: int, thread: int, seconds: float):
-    widths = {Place.THREAD: 4, Place.PROCESS: 2, Place.HERE: 1}
+    widths = {Place.SMALL: 4, Place.THREAD: 4, Place.PROCESS: 2, Place.HERE: 1}
     kinds = {place: Kind("training", place.name, "reference") for place in Place}
     works = {Place.HERE: here, Place.PROCESS: process, Place.THREAD: thread}
     cells = [(kinds[place], work, place) for place, work in works.items()]
     guess = Forecast(cells, dict.fromkeys(kinds.values(), 1.0), widths.__getitem__)
     assert guess.seconds_left == pytest.approx(seconds)
+
+
+@pytest.mark.parametrize("prompts, kept", [(8, False), (1_000_000, True)], ids=["small", "large"])
+def test_the_rate_of_a_kind_is_learned_from_cells_that_are_mostly_prompts(
+    prompts: int, kept: bool, monkeypatch: pytest.MonkeyPatch
+):
+    beside, rate, kind = 0.005, 1e-6, Kind("training", *FUSED)
+    monkeypatch.setattr("iclab.lab.forecast.PER_CELL", beside)
+    guess = Forecast([(kind, prompts, Place.THREAD)] * 50, {kind: rate}, WIDTHS.__getitem__)
+    assert guess.seconds_left == pytest.approx(50 * (beside + rate * prompts) / 2)
+    for _ in range(50):
+        guess(Finished(kind, prompts, 1.2 * beside + rate * prompts))
+    assert guess.rates() == ({kind: pytest.approx(rate, rel=0.01)} if kept else {})
 
 
 def test_cells_without_prompts_count_as_cells():

@@ -67,6 +67,7 @@ def test_measurements_get_weights_by_reference_or_from_the_store(
     cluster: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ):
     cells, packed = error_cells(training(), 0.0, 0.3, 0.6), []
+    monkeypatch.setattr("iclab.lab.schedule.SMALL", 0.0)  # measurements are jobs of their own
     pack = AnyStore.pack
     monkeypatch.setattr(AnyStore, "pack", lambda self, cell: (packed.append(cell), pack(self, cell))[1])
     store, local = Store(tmp_path / "ray"), Store(tmp_path / "local")
@@ -97,6 +98,7 @@ def test_a_bounded_number_of_jobs_and_weights_is_out_at_a_time(
     monkeypatch.setattr(driver._Run, "_send", counted_send)
     monkeypatch.setattr(driver._Run, "_keep_weights", counted_keep)
     monkeypatch.setattr(driver, "KEPT_WEIGHTS", 1)
+    monkeypatch.setattr("iclab.lab.schedule.SMALL", 0.0)
     cells = [measurement({"training.group": group}) for group in range(20)]
     assert ray_run(cells, Store(tmp_path), cluster.address)[1] is None
     assert (most, kept) == (driver.AHEAD * 3, 1)

@@ -10,7 +10,7 @@ import subprocess
 import sys
 import threading
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -31,8 +31,8 @@ PATIENCE = 300.0
 SWEEP = [
     measurement({"training.group": group, f"{TRAINING}.model": "softmax", f"{TRAINING}.recipe.steps": 150, "at": 150})
     for group in range(16)
-]
-"""Trainings of some tenths of a second."""
+] + [measurement({"training.group": group}) for group in range(16)]
+"""Trainings of some tenths of a second, and small ones that share jobs."""
 
 
 @pytest.fixture(scope="module")
@@ -48,9 +48,10 @@ def stored(monkeypatch: pytest.MonkeyPatch) -> Counter[str]:
     counted: Counter[str] = Counter()
     put = Store.put
 
-    def counting(self: Store, entry: Entry) -> None:
-        counted[entry.hash] += 1
-        put(self, entry)
+    def counting(self: Store, entries: Iterable[Entry]) -> None:
+        listed = list(entries)
+        counted.update(entry.hash for entry in listed)
+        put(self, listed)
 
     monkeypatch.setattr(Store, "put", counting)
     return counted

@@ -86,9 +86,9 @@ def test_an_entry_travels_whole_or_not_at_all(tmp_path: Path):
     run([cell], there, workers=1, quiet=True)
     entry = there.pack(cell)
     with pytest.raises(InputError, match=rf"measurement/{cell.hash}: arrived damaged"):
-        here.put(entry._replace(files=entry.files | {"rows.parquet": entry.files["rows.parquet"][:-1]}))
+        here.put([entry._replace(files=entry.files | {"rows.parquet": entry.files["rows.parquet"][:-1]})])
     assert not here.has(cell)
-    here.put(entry)
+    here.put([entry])
     assert here.load_rows(cell) == there.load_rows(cell)
     assert here.pack(cell) == entry
 

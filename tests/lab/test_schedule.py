@@ -232,6 +232,60 @@ def test_a_short_run_has_short_jobs():
     assert max(job.cost for job in jobs_of(work, 2) if not job.trains) < 0.05
 
 
+def small(many: int, seconds: float = 0.005, place: Place = Place.THREAD) -> Work:
+    """Small trainings, each with two measurements that take as long."""
+    work = Work()
+    for _ in range(many):
+        work.add(seconds, [seconds] * 2, place)
+    return work
+
+
+@pytest.mark.parametrize("place", [Place.THREAD, Place.PROCESS], ids=["this machine", "a cluster"])
+def test_small_trainings_share_a_job_each_before_its_measurements(place: Place):
+    work = small(102, place=place)  # two are left for a last job
+    work.add(0.2, [0.005], place)
+    jobs = jobs_of(work, 2)
+    assert sorted(cell.hash for job in jobs for cell in job.cells) == sorted(cell.hash for cell in work.plan)
+    bundles = [job for job in jobs if len(job.cells) > 1]
+    assert 10 < len(bundles) < 50
+    assert {job.place for job in bundles} == {Place.SMALL if place == Place.THREAD else place}
+    for job in bundles:
+        assert job.needs == []
+        assert job.cost == pytest.approx(0.005 * len(job.cells))
+        groups = [job.cells[first : first + 3] for first in range(0, len(job.cells), 3)]
+        assert all([cell.training for cell in cells] == [training] * 2 for training, *cells in groups)
+
+
+def test_small_measurements_of_trainings_that_are_there_share_a_job_too():
+    work = Work()
+    for _ in range(40):
+        work.add(0.005, [0.005], Place.THREAD, trained=True)
+    jobs = jobs_of(work, 1)
+    assert len(jobs) < 25
+    assert all(job.needs == [cell.training for cell in job.cells] for job in jobs)
+
+
+def test_small_cells_are_worth_processes_if_there_are_many():
+    assert small(102).schedule(2).processes == 0
+    assert [small(300, seconds=0.016).schedule(lanes).processes for lanes in (1, 2, 4)] == [0, 1, 2]
+
+
+def test_what_is_left_of_a_job_of_small_cells_waits_for_its_trainings():
+    schedule = small(3).schedule(1)
+    jobs = [schedule.take(Place.HERE) for _ in range(3)]
+    (first, *_), job = jobs[0].cells, jobs[0]
+    schedule.again(job, first, job.cells[1:])
+    retried = schedule.take(Place.HERE)
+    assert (retried.cells, retried.apart, schedule.take(Place.HERE)) == ((first,), True, None)
+    schedule.done(retried)
+    later = schedule.take(Place.HERE)
+    assert (later.cells, later.apart) == (job.cells[1:], False)
+    for done in (later, *jobs[1:]):
+        assert not schedule.finished
+        schedule.done(done)
+    assert schedule.finished
+
+
 def test_a_training_that_would_end_last_gets_all_cores():
     work = many(Place.THREAD, 5.0, 5.0, 5.0, 5.0)
     threads = [job.threads for job in jobs_of(work, 2) if job.trains]

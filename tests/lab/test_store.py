@@ -14,11 +14,12 @@ from typing import Any
 
 import numpy as np
 import pytest
-from lab_helpers import measurement, training
+from lab_helpers import measurement, training, weights
 
 from iclab.config import InputError
 from iclab.engines import Trained, train
 from iclab.lab import MeasurementCell, Store, TrainingCell, run
+from iclab.lab.store import Result
 
 TRAINING_CELL, MEASUREMENT_CELL = training(), measurement()
 ROWS: list[dict[str, Any]] = [
@@ -39,8 +40,8 @@ def store(tmp_path: Path) -> Store:
 
 @pytest.fixture
 def full(store: Store, trained: Trained) -> Store:
-    store.save_training(TRAINING_CELL, trained, 1.5)
-    store.save_rows(MEASUREMENT_CELL, ROWS, 2.5)
+    store.save([Result(TRAINING_CELL, trained, 1.5)])
+    store.save([Result(MEASUREMENT_CELL, ROWS, 2.5)])
     return store
 
 
@@ -76,13 +77,13 @@ def test_weights_come_back_bit_for_bit(store: Store, init_scale: float, dtype: s
     cell = training(model={"name": model, "options": {"init_scale": init_scale}}, dtype=dtype)
     before = train(cell.training, cell.seeds)
     assert before.diverged.any() == (init_scale > 1)
-    store.save_training(cell, before, 0.0)
+    store.save([Result(cell, before, 0.0)])
     after = Store(store.path).load_training(cell)
     assert (after.training, after.seeds) == (before.training, before.seeds)
     assert after.snapshots.keys() == before.snapshots.keys()
-    for step, weights in before.snapshots.items():
-        assert after.snapshots[step].keys() == weights.keys()
-        for name, weight in weights.items():
+    for step, expected in before.snapshots.items():
+        assert after.snapshots[step].keys() == expected.keys()
+        for name, weight in expected.items():
             again = after.snapshots[step][name]
             assert (again.dtype, again.shape) == (weight.dtype, weight.shape)
             assert again.numpy().tobytes() == weight.numpy().tobytes(), (step, name)
@@ -97,7 +98,7 @@ def test_rows_come_back_with_their_nulls(full: Store):
 
 def test_rows_keep_their_types_and_bits(store: Store):
     rows = [{"seed": 2**40, "error": 0.1 + 0.2, "kind": "α", "diverged": False}]
-    store.save_rows(MEASUREMENT_CELL, rows, 0.0)
+    store.save([Result(MEASUREMENT_CELL, rows, 0.0)])
     (row,) = store.load_rows(MEASUREMENT_CELL)
     assert row == rows[0]
     assert [type(value) for value in row.values()] == [int, float, str, bool]
@@ -122,8 +123,8 @@ def test_an_empty_store_can_be_read_and_is_not_made(tmp_path: Path):
 def test_the_first_entry_stands(full: Store, trained: Trained, contents: Callable[[Path], dict[str, Any]]):
     before = contents(full.path)
     other = Trained(**{**vars(trained), "losses": trained.losses + 1.0})
-    full.save_training(TRAINING_CELL, other, 9.0)
-    full.save_rows(MEASUREMENT_CELL, [{"seed": 7}], 9.0)
+    full.save([Result(TRAINING_CELL, other, 9.0)])
+    full.save([Result(MEASUREMENT_CELL, [{"seed": 7}], 9.0)])
     assert contents(full.path) == before
 
 
@@ -138,16 +139,50 @@ def test_a_writer_that_fails_leaves_nothing(store: Store, error: BaseException, 
         raise error
 
     with pytest.raises(raised if isinstance(raised, type) else type(raised)):
-        store.save_training(TRAINING_CELL, Writer(fail), 0.0)
+        store.save([Result(TRAINING_CELL, Writer(fail), 0.0)])
     assert not store.has(TRAINING_CELL)
     assert partial(store) == []
+
+
+def test_cells_that_are_stored_together_are_stored_as_one_by_one(
+    store: Store, trained: Trained, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    results = [Result(TRAINING_CELL, trained, 1.0)] + [
+        Result(measurement({"draw": n}), [{"seed": n}], 1.0) for n in range(9)
+    ]
+    one_by_one = Store(tmp_path / "other").open_for_writing()
+    for result in results:
+        one_by_one.save([result])
+    synced: list[int] = []
+    really = os.fsync
+    monkeypatch.setattr(os, "fsync", lambda handle: (synced.append(os.fstat(handle).st_ino), really(handle)))
+    store.save(results)
+    for result in results:
+        if isinstance(result.cell, MeasurementCell):
+            assert store.pack(result.cell).files["rows.parquet"] == one_by_one.pack(result.cell).files["rows.parquet"]
+    assert weights(store.path) == weights(one_by_one.path) != {}
+    assert partial(store) == []
+    kinds = ("training", "measurement")
+    expected = [path for kind in kinds for path in ((store.path / kind), *(store.path / kind).rglob("*"))]
+    assert sorted(synced) == sorted(path.stat().st_ino for path in expected)  # each once
+
+
+def test_if_one_of_several_cannot_be_written_no_half_entry_is_left(store: Store):
+    def fail(path: Path) -> None:
+        path.write_bytes(b"half")
+        raise OSError(errno.ENOSPC, "No space left")
+
+    rows = Result(MEASUREMENT_CELL, [{"seed": 0}], 1.0)
+    with pytest.raises(InputError, match="No space left"):
+        store.save([rows, Result(TRAINING_CELL, Writer(fail), 0.0)])
+    assert (store.has(MEASUREMENT_CELL), store.has(TRAINING_CELL), partial(store)) == (False, False, [])
 
 
 def test_a_full_disk_is_said_in_one_line(store: Store):
     def fail(path: Path) -> None:
         raise OSError(errno.ENOSPC, "No space left on device")
 
-    save = lambda: store.save_training(TRAINING_CELL, Writer(fail), 0.0)  # noqa: E731
+    save = lambda: store.save([Result(TRAINING_CELL, Writer(fail), 0.0)])  # noqa: E731
     assert_refused(save, f"store = {store.path}", "cannot be written", "No space left on device")
 
 
@@ -159,7 +194,7 @@ def test_a_reader_never_sees_half_an_entry(store: Store, trained: Trained):
         reader = Store(store.path)
         seen.append((reader.has(TRAINING_CELL), reader.entry(TRAINING_CELL).exists(), len(partial(store))))
 
-    store.save_training(TRAINING_CELL, Writer(look), 0.0)
+    store.save([Result(TRAINING_CELL, Writer(look), 0.0)])
     assert seen == [(False, False, 1)]
     assert Store(store.path).has(TRAINING_CELL)
     assert partial(store) == []
@@ -178,7 +213,7 @@ def test_what_dead_writers_left_is_cleared(
 ):
     monkeypatch.setattr("socket.gethostname", lambda: host)
     names: list[str] = []
-    store.save_training(TRAINING_CELL, Writer(lambda path: (names.append(path.parent.name), trained.save(path))), 0.0)
+    store.save([Result(TRAINING_CELL, Writer(lambda path: (names.append(path.parent.name), trained.save(path))), 0.0)])
     living = names[0]
     assert str(os.getpid()) in living
     dead = living.replace(str(os.getpid()), str(dead_pid))
@@ -201,7 +236,7 @@ def test_a_marker_that_a_dead_writer_left_is_cleared(store: Store, dead_pid: int
 def test_a_store_whose_maker_died_at_once_can_be_used(tmp_path: Path, trained: Trained):
     (tmp_path / ".partial").mkdir()  # the first thing that opening for writing makes
     store = Store(tmp_path).open_for_writing()
-    store.save_training(TRAINING_CELL, trained, 0.0)
+    store.save([Result(TRAINING_CELL, trained, 0.0)])
     assert Store(tmp_path).has(TRAINING_CELL)
 
 
@@ -256,7 +291,7 @@ def test_a_deleted_entry_can_be_computed_again(full: Store, trained: Trained):
         file.unlink()
     entry.rmdir()
     assert not full.has(TRAINING_CELL)
-    full.save_training(TRAINING_CELL, trained, 0.0)
+    full.save([Result(TRAINING_CELL, trained, 0.0)])
     load()
 
 
@@ -302,7 +337,7 @@ def test_a_store_that_cannot_be_written_is_refused(tmp_path: Path, place: str):
 
 def test_a_store_that_vanishes_is_refused(store: Store, trained: Trained):
     (store.path / ".partial").rmdir()
-    save = lambda: store.save_training(TRAINING_CELL, trained, 0.0)  # noqa: E731
+    save = lambda: store.save([Result(TRAINING_CELL, trained, 0.0)])  # noqa: E731
     assert_refused(save, f"store = {store.path}", "cannot be written")
 
 
@@ -343,7 +378,7 @@ def test_columns_have_the_types_that_arrow_finds(store: Store, values: list[Any]
     import pyarrow.parquet as pq
 
     cell = measurement()
-    store.save_rows(cell, [{"seed": 0, "value": value} for value in values], 1.0)
+    store.save([Result(cell, [{"seed": 0, "value": value} for value in values], 1.0)])
     written = pq.read_table(store.entry(cell) / "rows.parquet", use_threads=False)["value"]
     assert written.type == pa.array(values).type
     assert str(written.to_pylist()) == str(pa.array(values).to_pylist())

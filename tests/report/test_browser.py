@@ -1,8 +1,6 @@
 """The page in a real browser: it draws, filters and steps, without messages on the console and without a network."""
 
-import os
 import re
-import shutil
 from dataclasses import replace
 from types import SimpleNamespace
 
@@ -10,78 +8,7 @@ import pytest
 
 from iclab.report.page import render
 
-pytest.importorskip("playwright.sync_api", reason="playwright is not installed")
-from playwright.sync_api import sync_playwright
-
-CHROMIUM = os.environ.get("ICLAB_CHROMIUM") or shutil.which("chromium") or shutil.which("google-chrome")
-pytestmark = [
-    pytest.mark.slow,
-    pytest.mark.skipif(CHROMIUM is None, reason="no browser: install chromium, or name one in ICLAB_CHROMIUM"),
-]
-QUIET = ("quic", "background-networking", "component-update", "sync", "gpu")
-FLAGS = ["--no-sandbox", "--no-first-run", *(f"--disable-{what}" for what in QUIET)]
-
-
-@pytest.fixture(scope="module")
-def browser():
-    with sync_playwright() as playwright:
-        browser = playwright.chromium.launch(executable_path=CHROMIUM, args=FLAGS)
-        yield browser
-        browser.close()
-
-
-class Screen:
-    """A page of one size and colour scheme, and what it said and asked for since it was opened."""
-
-    def __init__(self, context):
-        self.page = context.new_page()
-        self.complaints, self.requests, self.fresh = [], [], False
-        self.page.on("console", lambda message: self.complaints.append(message.text))
-        self.page.on("pageerror", lambda error: self.complaints.append(str(error)))
-        self.page.on("request", lambda asked: self.requests.append(asked.url))
-
-    def open(self, address):
-        self.complaints.clear()
-        self.requests.clear()
-        self.page.goto(address)
-        self.fresh = True
-
-    def check(self, address):
-        assert self.complaints == []
-        assert self.requests == [address]
-
-
-@pytest.fixture(scope="module", params=[(1440, "light"), (390, "dark")], ids=["wide, light", "phone, dark"])
-def screen(browser, request):
-    width, scheme = request.param
-    context = browser.new_context(viewport={"width": width, "height": 900}, color_scheme=scheme)
-    screen = Screen(context)
-    screen.size = screen.page.viewport_size
-    yield screen
-    context.close()
-
-
-@pytest.fixture
-def page(screen, report):
-    """The report, newly opened. After the test, the console must be empty and the network unused."""
-    address = report[0].as_uri()
-    screen.page.set_viewport_size(screen.size)
-    screen.open(address)
-    screen.fresh = False
-    yield screen.page
-    screen.check(address)
-
-
-@pytest.fixture
-def still_page(screen, report):
-    """The report for tests that only look at it or scroll: they may see the same page one after the other."""
-    address = report[0].as_uri()
-    if not screen.fresh:
-        screen.page.set_viewport_size(screen.size)
-        screen.open(address)
-    yield screen.page
-    screen.check(address)
-
+pytestmark = pytest.mark.slow
 
 SETTLED = """(id) => {
     const place = document.getElementById(`figure-${id}`);
@@ -115,12 +42,23 @@ def marks(figure, colour):
 MAMBA, LINEAR = "#0072B2", "#D55E00"
 
 
-def test_every_figure_is_drawn_when_it_comes_near_or_its_fold_opens(page, report):
-    (variant,) = (variant for section in report[1].sections for variant in section.variants)
+def test_every_figure_is_drawn_when_it_comes_near(page):
     assert page.locator(".figure").count() == 3
-    page.locator(f"#variant-{variant.folder} > summary").click()
-    for id_ in ("M-fig2", "inside", variant.folder):
+    for id_ in ("story-outliers", "M-fig2", "inside"):
         assert marks(drawn(page, id_), MAMBA) > 5
+
+
+def test_the_page_of_variants_draws_too(screen, report):
+    (variant,) = (variant for section in report[1].sections for variant in section.variants)
+    address = report[0].with_name("variants.html").as_uri()
+    screen.open(address)
+    screen.fresh = False
+    assert marks(drawn(screen.page, variant.folder), MAMBA) > 5
+    width = screen.page.evaluate("document.documentElement.clientWidth")
+    assert screen.page.evaluate("document.documentElement.scrollWidth") <= width
+    for verdict in screen.page.locator(".compared .verdict").all():
+        assert 0 <= verdict.bounding_box()["x"] <= width - verdict.bounding_box()["width"]
+    screen.check(address)
 
 
 def test_nothing_is_wider_than_the_screen(still_page):
@@ -161,48 +99,6 @@ def test_the_layout_follows_the_width_of_the_window(page):
 def test_it_opens_fast(still_page):
     took = still_page.evaluate("performance.timing.loadEventEnd - performance.timing.navigationStart")
     assert took < 10_000  # it takes about one second, but the machine may be busy
-
-
-def test_filters_keep_the_right_claims(page):
-    rows = page.locator(".board tbody tr")
-    many = rows.count()
-    page.select_option("[data-filter=verdict]", "fails")
-    shown = page.locator(".board tbody tr:visible")
-    assert 0 < shown.count() < many
-    assert set(shown.locator(".verdict").all_inner_texts()) == {"fails"}
-    page.select_option("[data-filter=verdict]", "")
-    page.select_option("[data-filter=letter]", "S")
-    assert all(text.startswith("S-") for text in shown.locator("th").all_inner_texts())
-    page.select_option("[data-filter=letter]", "")
-    page.select_option("[data-filter=models]", "gpt2")
-    found = shown.locator("th").all_inner_texts()
-    assert "sensitivity.T-fig3:gpt2" in found
-    others = [text for text in found if not text.startswith("T-gpt2-domain.")]
-    assert {text.rpartition(".")[2].removeprefix("T-fig3:") for text in others} == {"gpt2"}
-    page.select_option("[data-filter=models]", "")
-    page.select_option("[data-filter=source]", "iclab")
-    assert 10 < shown.count() < many
-    page.select_option("[data-filter=letter]", "beyond")
-    assert {text.partition(".")[0] for text in shown.locator("th").all_inner_texts()} == {
-        "inside",
-        "phase-diagram",
-        "readings",
-        "sensitivity",
-    }
-    page.select_option("[data-filter=letter]", "")
-    page.select_option("[data-filter=source]", "")
-    page.fill("[data-filter=words]", "no such words")
-    assert shown.count() == 0
-    assert page.inner_text("#shown") == f"0 of {many} claims"
-
-
-def test_the_search_finds_what_it_suggests(page):
-    suggested = page.get_attribute("[data-filter=words]", "placeholder").split(", ")
-    assert "GPT-2" in suggested
-    for words in suggested:
-        page.fill("[data-filter=words]", words)
-        assert page.locator(".board tbody tr:visible").count() > 0, words
-    assert "T-fig3.unseen.gpt2" in page.locator(".board tbody tr:visible th").all_inner_texts()
 
 
 def test_the_header_names_the_edition(still_page):
@@ -322,7 +218,7 @@ def test_print_is_light_and_complete(page):
         "addEventListener('afterprint', () => { window.printed = document.querySelectorAll('.figure svg').length; })"
     )
     page.pdf()  # only this prints for real
-    assert page.evaluate("window.printed") == 2  # not the variant, whose fold is closed
+    assert page.evaluate("window.printed") == 3
     page.emulate_media(media="print")
     assert colours(page)[2] == "rgb(34, 34, 34)"
     assert page.evaluate("getComputedStyle(document.querySelector('.lead')).color") == "rgb(34, 34, 34)"

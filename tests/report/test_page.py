@@ -13,6 +13,7 @@ from iclab.catalog import experiments, find
 from iclab.cli.values import read_pairs
 from iclab.lab import Store, run
 from iclab.lab.progress import duration
+from iclab.papers.citations import CITATIONS
 from iclab.report import write
 from iclab.report.content import collect, with_settings
 from iclab.report.drawing import page_data
@@ -54,7 +55,7 @@ def test_a_report_of_nothing_says_so(tmp_path):
     assert "The store has no results of the full or the quick edition." in text
     assert "No experiment has been run yet." in text
     assert text.count("The store has no results. Run") == len(experiments())
-    board = text.split("<tbody>")[1].split("</tbody>")[0]
+    board = text.split('<table class="board">')[1].split("</table>")[0]
     assert set(re.findall(r'data-verdict="([^"]+)"', board)) == {"not run"}
     for id_ in untested():
         assert f'id="claim-{id_}"' in board
@@ -92,7 +93,8 @@ def test_every_verdict_can_be_filtered_and_has_a_number(report):
     text = page.read_text(encoding="utf-8")
     for verdict, counted in COUNTED.items():
         assert f"<option>{verdict}</option>" in text
-        assert re.search(rf'class="{verdict.replace(" ", "-")}"><b>\d+</b> {counted}<', text)
+        link = f'<a href="#board?source=paper&amp;verdict={verdict.replace(" ", "%20")}">'
+        assert re.search(rf'class="{verdict.replace(" ", "-")}">{re.escape(link)}<b>\d+</b> {counted}<', text)
 
 
 def test_a_statement_is_listed_until_an_experiment_has_its_name(monkeypatch, tmp_path):
@@ -104,18 +106,20 @@ def test_a_statement_is_listed_until_an_experiment_has_its_name(monkeypatch, tmp
 
 
 def test_it_needs_nothing_from_elsewhere_and_its_links_lead_somewhere(report):
-    page, _ = report
-    found = links(page.read_text())
-    for lead in found.leads:
-        if lead.startswith("#"):
-            assert lead[1:] in found.ids, lead
-        else:
-            assert lead == "data:," or (page.parent / lead).is_file(), lead
-    assert page.stat().st_size < 15e6
-    text = page.read_text().split("<script>")[0]
-    assert "@import" not in text
-    assert "url(" not in text
-    assert len(set(found.ids)) == len(found.ids)
+    pages = {path.name: links(path.read_text()) for path in (report[0], report[0].with_name("variants.html"))}
+    cited = {address for paper in CITATIONS.values() for address in paper.links.values()}
+    assert cited <= set(pages["index.html"].leads)
+    for name, found in pages.items():
+        path = report[0].with_name(name)
+        for lead in set(found.leads) - cited - {"data:,"}:
+            file, _, place = lead.partition("#")
+            assert (path.parent / file).is_file() if file else place, lead
+            assert not place or place.partition("?")[0] in pages[file or name].ids, lead
+        assert path.stat().st_size < 8e6
+        text = path.read_text().split("<script>")[0]
+        assert "@import" not in text
+        assert "url(" not in text
+        assert len(set(found.ids)) == len(found.ids)
 
 
 def test_figures_tables_and_numbers_lie_beside_it(report):
@@ -135,7 +139,7 @@ def test_a_section_says_how_it_was_made(report):
     assert section.command == "iclab run M-fig2 --quick"
     assert section.seconds > 0
     assert "quick edition: 8 seeds, 10,000 test prompts each" in text
-    assert "The paper says only κ_a&#39; ≥ κ_a = 2" in text
+    assert "The paper says only κa′ ≥ κa = 2" in re.sub("<[^>]+>", "", text)
     assert "class Mamba(" in section.models["mamba"]
     assert content.seconds >= section.seconds
     assert "torch" in content.machines[0]
@@ -233,8 +237,12 @@ def test_claims_speak_of_models_that_their_experiment_has(report):
 def test_every_section_with_results_has_a_figure(report):
     page, content = report
     shown = sum(section.outcome is not None for section in content.sections)
-    assert page.read_text().count("data-figure=") == shown + content.variants
-    assert 'class="problem"' not in page.read_text()
+    told = sum(card.drawing is not None for card in content.story)
+    variants = page.with_name("variants.html").read_text()
+    assert told == 1  # the other findings need other experiments
+    assert page.read_text().count("data-figure=") == shown + told
+    assert variants.count("data-figure=") == content.variants
+    assert 'class="problem"' not in page.read_text() + variants
 
 
 def test_a_figure_that_fails_does_not_stop_the_report(quick_store, tmp_path, monkeypatch):
@@ -244,13 +252,13 @@ def test_a_figure_that_fails_does_not_stop_the_report(quick_store, tmp_path, mon
     monkeypatch.setattr(type(find("M-fig2")), "chart", broken)
     with pytest.warns(UserWarning, match="M-fig2: its figure cannot be drawn .ValueError: no <such> column"):
         page, _ = write(quick_store, tmp_path)
-    text = page.read_text()
-    assert "The figure cannot be drawn. ValueError: no &lt;such&gt; column</p>" in text
-    assert text.count('class="problem"') == 2  # of the experiment, and of its variant
+    text, variants = page.read_text(), page.with_name("variants.html").read_text()
+    for one in (text, variants):
+        assert one.count("The figure cannot be drawn. ValueError: no &lt;such&gt; column</p>") == 1
     assert text.count("data-figure=") == 1  # the other experiment has its figure
-    for lead in links(text).leads:
-        assert lead.startswith(("#", "data:")) or (tmp_path / lead).is_file(), lead
-    assert [path.name for path in tmp_path.iterdir() if path.is_file()] == ["index.html"]
+    for lead in links(text).leads + links(variants).leads:
+        assert lead.startswith(("#", "data:", "https:")) or (tmp_path / lead.partition("#")[0]).is_file(), lead
+    assert {path.name for path in tmp_path.iterdir() if path.is_file()} == {"index.html", "variants.html"}
 
 
 def test_a_figure_with_nan_is_refused():

@@ -15,7 +15,7 @@ from iclab.config import InputError
 from iclab.lab import Store
 from iclab.lab import run as compute_cells
 from iclab.report.content import collect
-from iclab.report.page import render
+from iclab.report.page import render, render_variants
 from iclab.study.edition import Edition
 from iclab.study.records import compute, records_of
 from iclab.study.sequences import confidence_after
@@ -93,9 +93,11 @@ def test_an_own_experiment_stands_apart(own):
     without = collect(Store(store.path.parent / "none"))
     assert (content.verdicts, content.counted("iclab")) == (without.verdicts, without.counted("iclab"))
     assert "M-hybrid" in {claim["id"] for claim in content.board}  # the paper's statement keeps its line
-    text = render(content)
-    assert 'data-figure="M-hybrid"' in text
-    assert "Yours: experiments from outside the package" in text
+    text, page = render(content), render_variants(content)
+    assert 'data-figure="M-hybrid"' in page
+    assert 'data-figure="M-hybrid"' not in text
+    assert "Yours: experiments from outside the package" in page
+    assert 'href="variants.html#own-M-hybrid"' in text
     assert '<option value="yours">your own</option>' in text
     assert "Your own experiments make 1 claim:" in text
     assert "yours" not in render(without)
@@ -109,7 +111,8 @@ def test_one_that_is_gone_is_a_line(own, user_module):
     assert [section.id for section in content.sections] == ["M-fig2"]
     (problem,) = content.problems
     assert "my_own:Mine: cannot be imported" in problem
-    assert problem.replace("'", "&#39;") in render(content)
+    assert problem.replace("'", "&#39;") in render_variants(content)
+    assert "1 that cannot be shown" in render(content)
 
 
 def test_one_whose_verdicts_raise_is_a_line(own, user_module):
@@ -154,7 +157,7 @@ def test_models_of_one_name_keep_their_own_code(own, user_module):
         user_module(f"{name}_own", code)
         experiment = find(f"{name}_own:Mine")
         store.keep(records_of([Edition(experiment, experiment.settings().quick())]))
-    text = render(collect(store))
+    text = render_variants(collect(store))
     code = json.loads(re.search(r'id="code">(.*?)</script>', text).group(1))
     for name in ("one", "two"):
         article = text.split(f'<article id="own-{name}"')[1].split("</article>")[0]
@@ -172,11 +175,12 @@ def test_settings_of_ones_own_are_variants_beside_the_usual(report):
     assert {row["seed"] for row in variant.outcome.rows} == {0, 1, 2}
     assert content.variants == 1
     assert len([claim for claim in content.board if claim["section"] == "M-fig2"]) == len(section.claims)
-    text = page.read_text("utf-8")
+    text = page.with_name("variants.html").read_text("utf-8")
     fold = text.split(f'id="variant-{variant.folder}"')[1].split("</details>")[0]
     assert f'data-figure="{variant.folder}"' in fold
     assert fold.count('class="verdict') == 2 * len(variant.outcome.claims)
-    assert "1\n  variant stands below the experiments" in text
+    for words in ("own</a>: 1 variant. They are no part", 'href="variants.html#variants-M-fig2">1 variant</a>'):
+        assert words in page.read_text("utf-8")
     assert (page.parent / variant.folder / "table.csv").exists()
 
 
@@ -303,7 +307,7 @@ def test_a_users_model_in_a_variant_may_change_or_go(own, user_module):
     compute([edition], store, workers=1, quiet=True)
     (variant,) = section_of(collect(store), "M-hybrid").variants
     assert "class Net" in variant.models["Net"]
-    assert "Code of Net" in render(collect(store))
+    assert "Code of Net" in render_variants(collect(store))
     (rows,) = store.path.glob("measurement/*/rows.parquet")
     good = rows.read_bytes()
     rows.write_bytes(b"")
@@ -320,7 +324,7 @@ def test_a_users_model_in_a_variant_may_change_or_go(own, user_module):
     content = collect(store)
     (variant,) = section_of(content, "M-hybrid").variants
     assert "my_own:Net: cannot be imported" in variant.problem
-    assert "Variant <code>iclab run my_own:Mine --seeds 2" in render(content)
+    assert "Variant <code>iclab run my_own:Mine --seeds 2" in render_variants(content)
 
 
 def test_a_variant_without_results_or_with_unknown_settings_is_a_line(alone, tmp_path):

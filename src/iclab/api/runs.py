@@ -357,5 +357,13 @@ def load(path: str | Path) -> Run:
 
     If it holds a model of your own, `load` imports that module, whose source must be unchanged. Load only files you
     trust.
+
+    Example:
+        >>> import iclab, tempfile
+        >>> run = iclab.train("linear", recipe=iclab.Recipe(steps=5), seeds=2)
+        >>> with tempfile.TemporaryDirectory() as folder:
+        ...     run.save(f"{folder}/linear.safetensors")
+        ...     load(f"{folder}/linear.safetensors")
+        Run(linear, 2 seeds, 5 steps)
     """
     return Run(Trained.load(Path(path)))

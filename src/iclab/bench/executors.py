@@ -1,7 +1,8 @@
 """``iclab bench --executors``: what the lab itself takes per cell, on this machine and on Ray (docs/cluster.md).
 
 The sweep is like a phase diagram: every point has a training of its own and one measurement, and all are as small as
-can be, so that what is timed is the plan, the schedule, the way to the worker and back, and the store.
+can be. The overhead of a cell is what all workers take for it, less what `train` and `measure` alone take for such a
+cell in one process: the plan, the schedule, the way to the worker and back, the store, and waiting for any of these.
 """
 
 from __future__ import annotations
@@ -40,9 +41,9 @@ class Overhead(NamedTuple):
     seconds: float | None
     """Of the whole run, but for the start of Ray."""
     milliseconds_per_cell: float | None
-    """Time of all workers per cell, less the cell's own work."""
-    driver_milliseconds: float | None
-    """Processor time of this process per cell, less the cell's own work if that is done here."""
+    """The overhead: clock time of all workers per cell, less the cell's own work."""
+    processor_milliseconds: float | None
+    """Processor time per cell: here, of all processes less the cell's own work; on Ray, of the driver alone."""
     memory: tuple[float, float] | None
     """Megabytes of this process after a tenth of the cells, and at the end."""
     reason: str = ""
@@ -102,12 +103,18 @@ def _timed(name: str, executor: Any, workers: int, cells: list[MeasurementCell],
         if done == many // 10:
             early = early or megabytes()
 
-    started, processor = time.perf_counter(), time.process_time()
+    started, before = time.perf_counter(), processor()
     run(cells, store, executor=executor, quiet=True, listeners=[listen])
-    seconds, processor = time.perf_counter() - started, time.process_time() - processor
+    seconds, used = time.perf_counter() - started, processor() - before
     beside = 1000 * (seconds * workers / many - own)
-    here = 1000 * (processor / many - (own if name == "local" else 0.0))
+    here = 1000 * (used / many - (own if name == "local" else 0.0))
     return Overhead(name, workers, many, seconds, beside, here, (early, megabytes()))
+
+
+def processor() -> float:
+    """Return the processor time of this process, and of worker processes that have ended."""
+    used = os.times()
+    return used.user + used.system + used.children_user + used.children_system
 
 
 def megabytes() -> float:

@@ -137,6 +137,12 @@ def growth(result: dict[str, Any]) -> Table:
     return Table("Growth", head, lines)
 
 
+OVERHEAD = (
+    "Overhead: clock time × workers ÷ cells, less the processor time of the work itself. Processor: here, of all "
+    "processes less the work; on Ray, of the driver alone."
+)
+
+
 def executors(rows: list[dict[str, Any]]) -> Table:
     """Return what each executor takes per cell."""
     head = (
@@ -144,16 +150,20 @@ def executors(rows: list[dict[str, Any]]) -> Table:
         "workers",
         "cells",
         "seconds",
-        "beside the work, ms per cell",
-        "driver's processor, ms per cell",
+        "overhead, ms per cell",
+        "processor, ms per cell",
     )
-    lines, notes = [], []
+    lines, notes = [], [OVERHEAD]
     for row in rows:
         if row["seconds"] is None:
             notes.append(f"{row['executor']}: {row['reason']}.")
             continue
         early, late = row["memory"]
-        numbers = (f"{row['seconds']:.1f}", f"{row['milliseconds_per_cell']:.2f}", f"{row['driver_milliseconds']:.2f}")
+        numbers = (
+            f"{row['seconds']:.1f}",
+            f"{row['milliseconds_per_cell']:.2f}",
+            f"{row['processor_milliseconds']:.2f}",
+        )
         lines.append(
             (row["executor"], str(row["workers"]), f"{row['cells']:,}", *numbers, f"{early:.0f}", f"{late:.0f}")
         )

@@ -6,6 +6,8 @@ import argparse
 from pathlib import Path
 from typing import Any
 
+from rich.console import Console
+from rich.table import Table
 from rich.text import Text
 
 from iclab.cli.executing import executor
@@ -14,9 +16,9 @@ from iclab.cli.tables import new_console, new_table
 from iclab.cli.values import check_writable, read_pairs
 from iclab.config import InputError
 from iclab.lab import Store
-from iclab.score.card import Card
+from iclab.score.card import Card, unmeasured
 from iclab.score.comparing import Difference, beside, compare, difference
-from iclab.score.page import write
+from iclab.score.page import SECTIONS, write
 from iclab.score.scoring import score
 
 
@@ -51,38 +53,80 @@ def read_cards(options: argparse.Namespace) -> tuple[Card, Card]:
 
 
 def print_card(card: Card, written: list[Path]) -> None:
-    """Print integrity, all rows with the family beside, the tuning and the files."""
+    """Print integrity, all rows with the family beside, the tuning, the cost and the files."""
     out, other = new_console(), beside(card)
     counts = {kind: sum(check.outcome == kind for check in card.checks) for kind in ("passed", "skipped", "failed")}
     title = f"{card.model}: suite v{card.suite_version}, {card.edition} edition, {len(card.seeds)} seeds"
     out.print(Text(title, style="bold"))
     out.print(f"integrity: {', '.join(f'{number} {kind}' for kind, number in counts.items() if number)}")
-    for check in card.failed:
-        out.print(Text(f"  failed {check.name}: {check.reason}", style="red"))
-    table = new_table("measured", card.model, *([other.model, "difference, paired"] if other else []), "vote", "remark")
+    _print_failures(out, card)
     rivals = {measure.key: measure for measure in other.measures} if other else {}
+    beside_it = [other.model, "difference, paired"] if other else []
+    table, section = new_table("lower is better", card.model, *beside_it, "vote", "remark"), ""
     for row in card.measures:
-        cells: list[Any] = [row.words, Text(row.text, style="red" if row.diverged else "")]
+        if not row.measured:
+            continue
+        section = _begin(table, section, row.section)
+        cells: list[Any] = [f"  {row.words}", Text(row.text, style="red" if row.diverged else "")]
         if other:
-            cells += (
-                [rivals[row.key].text, _coloured(difference(row, rivals[row.key]))] if row.key in rivals else ["–"] * 2
-            )
-        cells += ["–" if row.vote is None else f"{row.vote:.3f}", Text(row.note, style="dim")]
-        table.add_row(*cells)
-    out.print(table)
-    for tuned in card.tuned:
-        budget = f"{len(tuned.candidates)} candidates, {tuned.prompts:,} training prompts"
-        out.print(f"tuned {tuned.part}: {tuned.optimizer}, step size {tuned.step_size:g} ({budget})", style="dim")
+            paired = difference(row, rivals[row.key]) if row.key in rivals else None
+            cells += [paired.second, _coloured(paired)] if paired else ["–"] * 2
+        table.add_row(*cells, "–" if row.vote is None else f"{row.vote:.3f}", Text(row.note, style="dim"))
+    if section:
+        out.print(table)
+    for reason, rows in unmeasured(card.measures).items():
+        out.print(Text(f"not measured: {_in_short([row.words for row in rows])}: {reason}", style="dim"))
+    _print_budget(out, card)
     for path in written:
         out.print(str(path))
 
 
+def _print_failures(out: Console, card: Card) -> None:
+    """Print the checks of integrity that failed, those with the same reason together."""
+    for reason in dict.fromkeys(check.reason for check in card.failed):
+        names = ", ".join(check.name for check in card.failed if check.reason == reason)
+        out.print(Text(f"{card.model} fails {names}: {reason}", style="red"))
+
+
+def _in_short(words: list[str]) -> str:
+    return "; ".join(words) if len(words) < 6 else f"{len(words)} rows, from {words[0]} to {words[-1]}"
+
+
+def _begin(table: Table, before: str, section: str) -> str:
+    """Add the heading of a section, if one begins; return the section."""
+    if section != before:
+        table.add_row(Text(SECTIONS.get(section, section), style="bold"))
+    return section
+
+
+def _print_budget(out: Console, card: Card) -> None:
+    """Print what was tuned, and what a step costs."""
+    for tuned in card.tuned:
+        budget = f"{len(tuned.candidates)} candidates, {tuned.prompts:,} training prompts"
+        out.print(f"tuned {tuned.part}: {tuned.optimizer}, step size {tuned.step_size:g} ({budget})", style="dim")
+    if card.cost:
+        speed, memory = card.cost.prompts_per_cpu_second, card.cost.bytes_per_prompt / 1024
+        step = f"{speed:,.0f} prompts per CPU second, {memory:,.1f} kB kept per prompt"
+        out.print(f"cost of a training step: {step}; {card.cost.parameters:,} parameters", style="dim")
+
+
 def print_comparison(first: Card, second: Card) -> None:
-    """Print every row of two cards, with the paired difference."""
-    out, table = new_console(), new_table("measured", first.model, second.model, "difference, paired")
-    for row in compare(first, second):
-        table.add_row(row.words, row.first, row.second, _coloured(row))
+    """Print every row of two cards that both have, with the paired difference, and a summary."""
+    out, rows = new_console(), compare(first, second)
+    title = f"{first.model} and {second.model}: suite v{first.suite_version}, {first.edition} edition"
+    out.print(Text(f"{title}, {len(first.seeds)} seeds", style="bold"))
+    table, section = new_table("lower is better", first.model, second.model, "difference, paired", "lower"), ""
+    names = {"first": first.model, "second": second.model, "": ""}
+    for row in rows:
+        if {row.first, row.second} != {"not measured"}:
+            section = _begin(table, section, row.section)
+            table.add_row(f"  {row.words}", row.first, row.second, _coloured(row), names[row.verdict])
     out.print(table)
+    judged = [row.verdict for row in rows if row.mean is not None]
+    wins = ", ".join(f"{name} is lower in {judged.count(verdict)}" for verdict, name in names.items() if name)
+    out.print(f"of {len(judged)} paired differences: {wins}; the 95 % interval of {judged.count('')} contains 0")
+    for card in (first, second):
+        _print_failures(out, card)
 
 
 def comparison(first: Card, second: Card) -> dict[str, Any]:

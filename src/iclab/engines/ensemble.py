@@ -287,8 +287,8 @@ def ask(module: nn.Module, prompts: Tensor) -> Answer:
 
 
 def _levels(module: nn.Module) -> int:
-    """Return how many numbers a module answers."""
-    return module.levels if isinstance(module, Architecture) else 1
+    """Return how many numbers a module answers: its ``levels``, if its class takes several."""
+    return int(module.levels) if getattr(module, "takes_levels", False) else 1  # type: ignore[arg-type]
 
 
 def checked(returned: Answer | Tensor, prompts: Tensor, levels: int) -> Answer:

@@ -14,7 +14,7 @@ import torch
 from numpy.typing import NDArray
 from pydantic import ValidationError
 from safetensors import SafetensorError, safe_open
-from safetensors.torch import save_file
+from safetensors.torch import save, save_file
 
 from iclab.config import InputError, OutsideTheoremWarning, explain
 from iclab.engines.registry import stores, versions
@@ -29,6 +29,10 @@ Advance = Callable[[int], None]
 """Called now and then with the number of prompts done since the last call."""
 Notify = Callable[[str], None]
 """Called with a line of text that a person should see."""
+
+
+SMALL = 1_000_000
+"""Bytes of weights that are written in one go, which takes a copy of them but less time."""
 
 
 @dataclass(frozen=True)
@@ -108,7 +112,11 @@ class Trained:
             "changed": json.dumps(self.changed),
         }
         try:
-            save_file({name: t.contiguous() for name, t in tensors.items()}, path, metadata=metadata)
+            tensors = {name: tensor.contiguous() for name, tensor in tensors.items()}
+            if sum(tensor.nbytes for tensor in tensors.values()) < SMALL:
+                path.write_bytes(save(tensors, metadata))
+            else:
+                save_file(tensors, path, metadata)
         except (OSError, SafetensorError) as error:
             raise InputError(f"{path}: cannot be written ({error})") from None
 

@@ -52,9 +52,12 @@ class Training(Config):
         loss, levels, model = self.recipe.loss, self.prompts.levels, self.model
         if self.prompts.label_values == "real" and isinstance(loss, str) and loss != "squared" and self.recipe.steps:
             raise ValueError(f"recipe.loss = {loss}: is for labels of ±1; real labels need squared, or one of your own")
-        if levels > 1 and not model.architecture.takes_levels:
+        if levels > 1 and not model.takes_levels:
             known = ", ".join(name for name, made in MODELS.items() if made.takes_levels)
-            raise ValueError(f"prompts.levels = {levels}: {model.label} answers one level; models for several: {known}")
+            raise ValueError(
+                f"prompts.levels = {levels}: {model.label} answers one level; models for several: {known}, and classes "
+                "of yours that declare takes_levels = True"
+            )
         return self
 
     @model_validator(mode="after")

@@ -124,6 +124,19 @@ class MeasurementCell(Config):
 
 
 Cell = TrainingCell | MeasurementCell
+Described = tuple[bool, str]
+"""A cell as it travels to another process: whether it is a training, and its description in JSON."""
+
+
+def describe(cell: Cell) -> Described:
+    """Return a cell as it travels."""
+    return isinstance(cell, TrainingCell), cell.model_dump_json()
+
+
+def read_cell(described: Described) -> Cell:
+    """Return the cell that has travelled."""
+    trains, text = described
+    return TrainingCell.model_validate_json(text) if trains else MeasurementCell.model_validate_json(text)
 
 
 def users_code(value: object) -> list[Code]:

@@ -1,4 +1,4 @@
-"""What cells cost: the seconds per prompt of each kind of cell, on one core.
+"""What cells cost on one core: some seconds per prompt of each kind of cell, and a little per cell.
 
 Only the order of work and the estimate of the time left depend on these numbers; no result does. Every run measures
 them again and keeps them in its store, in ``costs.json``, for the next run.
@@ -18,6 +18,8 @@ from iclab.lab.events import Kind
 
 DEFAULT = 50e-6
 """Seconds per prompt of a kind that nobody has measured."""
+PER_CELL = 0.005
+"""Seconds of any cell beside its prompts: to prepare them, and to store what was found."""
 
 # Microseconds per prompt and seed on one core of a server: what a first run starts from.
 _MEASURED: dict[tuple[str, str], dict[str, float]] = {
@@ -53,7 +55,7 @@ PRIOR = {
 def expected(rates: Mapping[Kind, float]) -> Callable[[Cell], float]:
     """Return what tells the expected seconds of a cell on one core, by measured rates as far as there are any."""
     known = {**PRIOR, **rates}
-    return lambda cell: known.get(Kind.of(cell), DEFAULT) * cell.work
+    return lambda cell: PER_CELL + known.get(Kind.of(cell), DEFAULT) * cell.work
 
 
 def load(store: Path) -> dict[Kind, float]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 
-from iclab.lab.costs import DEFAULT, PRIOR
+from iclab.lab.costs import DEFAULT, PER_CELL, PRIOR
 from iclab.lab.events import Advanced, Event, Finished, Kind
 from iclab.lab.schedule import Place, Schedule
 
@@ -26,6 +26,7 @@ class _Tally:
     place: Place
     """Where these cells run."""
     cells: int = 0
+    cells_done: int = 0
     prompts: int = 0
     done: int = 0
     seconds: float = 0.0
@@ -64,6 +65,8 @@ class Forecast:
             tally.cells += 1
             tally.prompts += prompts
             self.cells += 1
+        for tally in self._tallies.values():
+            tally.expected += PER_CELL * tally.cells / max(tally.prompts, 1)
         self._expected = sum(tally.expected * tally.prompts for tally in self._tallies.values())
 
     @classmethod
@@ -80,6 +83,7 @@ class Forecast:
         tally = self._tallies[event.kind]
         tally.seconds += min(event.seconds, SURPRISE * tally.rate(self._speed) * event.prompts)
         tally.done += event.prompts
+        tally.cells_done += isinstance(event, Finished)
         self.cells_done += isinstance(event, Finished)
 
     @property
@@ -114,5 +118,10 @@ class Forecast:
         return self._share
 
     def rates(self) -> dict[Kind, float]:
-        """Return the seconds per prompt measured in this run."""
-        return {kind: tally.seconds / tally.done for kind, tally in self._tallies.items() if tally.done}
+        """Return the seconds per prompt measured in this run. Cells that are very small tell nothing about prompts."""
+        beside = {kind: PER_CELL * tally.cells_done for kind, tally in self._tallies.items()}
+        return {
+            kind: (tally.seconds - beside[kind]) / tally.done
+            for kind, tally in self._tallies.items()
+            if tally.done and tally.seconds > 2 * beside[kind]
+        }

@@ -77,7 +77,9 @@ class Retries:
     def return_rest(self, schedule: Schedule, job: Job, left: tuple[Cell, ...], suspect: Cell | None) -> None:
         """Put the cells back that are left of a job, the suspect apart; those that were given up stay away."""
         lost = {failure.cell.hash for failure in self.failures}
-        rest = tuple(cell for cell in left if cell is not suspect and cell.hash not in lost)
+        able = [cell for cell in left if not (isinstance(cell, MeasurementCell) and cell.training.hash in lost)]
+        self.skipped += len(left) - len(able)
+        rest = tuple(cell for cell in able if cell is not suspect and cell.hash not in lost)
         if job.trains and left and not suspect and not rest:
             self.skipped += len(schedule.give_up(job))
         elif suspect or rest:

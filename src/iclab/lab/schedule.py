@@ -11,7 +11,8 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, replace
 from enum import IntEnum
 
-from iclab.lab.cells import Cell, MeasurementCell
+from iclab.engines import ENGINES
+from iclab.lab.cells import Cell, MeasurementCell, TrainingCell
 from iclab.lab.plan import Plan
 
 LONG_BATCH = 2.0
@@ -22,22 +23,26 @@ START_UP = 3.0
 """Seconds that a worker process needs to start, most of them to import torch."""
 GAIN = 1.0
 """Seconds that a worker process must save."""
+SMALL = 0.05
+"""Expected seconds below which a training with its measurements is small: several of them make one job."""
 
 
 class Place(IntEnum):
     """Where a job can run, and what a lane can run: its own place, and all before it."""
 
-    THREAD = 0
+    SMALL = 0
+    """In any lane, but it needs the interpreter most of the time: best in one with an interpreter of its own."""
+    THREAD = 1
     """In any lane: it computes without the interpreter, which others can use meanwhile."""
-    PROCESS = 1
+    PROCESS = 2
     """In a lane with an interpreter of its own: the first one, or one with a worker process."""
-    HERE = 2
+    HERE = 3
     """In the first lane, which is this process: others cannot import its code."""
 
 
 @dataclass(frozen=True)
 class Job:
-    """Work for a lane: one training, or some measurements of one training."""
+    """Work for a lane: one training, some measurements of one training, or small trainings with their measurements."""
 
     cells: tuple[Cell, ...]
     place: Place
@@ -46,15 +51,22 @@ class Job:
     chain: float
     """Expected seconds until the end of the longest job that has to wait for this one."""
     training: str
-    """The hash of its training."""
+    """The hash of its training, or of the first one."""
     threads: int = 1
     apart: bool = False
     """Whether a worker process died of it: it runs in no other process again."""
 
     @property
     def trains(self) -> bool:
-        """Whether it is a training."""
+        """Whether it is a training, or begins with one."""
         return not isinstance(self.cells[0], MeasurementCell)
+
+    @property
+    def needs(self) -> list[TrainingCell]:
+        """The trainings that must be in the store before it can run."""
+        own = {cell.hash for cell in self.cells if isinstance(cell, TrainingCell)}
+        measured = {cell.training.hash: cell.training for cell in self.cells if isinstance(cell, MeasurementCell)}
+        return [cell for hash_, cell in measured.items() if hash_ not in own]
 
 
 class Schedule:
@@ -81,16 +93,43 @@ class Schedule:
         self._work = dict.fromkeys(Place, 0.0)
         costs = {cell.hash: cost(cell) for cell in plan}
         longest = min(LONG_BATCH, sum(costs.values()) / (lanes * BATCHES))
+        small = {hash_: group for hash_, group in _groups(plan) if self._is_small(group, costs)}
+        self._add_new(self._bundles(small, costs, longest))
         for hash_, cells in plan.measurements.items():
+            if hash_ in small:
+                continue
             jobs = list(self._batches(hash_, cells, costs, longest))
             if training := plan.trainings.get(hash_):
                 chain = costs[hash_] + max((job.cost for job in jobs), default=0.0)
                 self._waiting[hash_] = jobs
                 jobs = [Job((training,), self._place[hash_], costs[hash_], chain, hash_)]
-            for job in (*jobs, *self._waiting.get(hash_, ())):
+            for job in self._waiting.get(hash_, ()):
                 self._work[job.place] += job.cost
-            self._add(jobs)
+            self._add_new(jobs)
         self.processes = self.processes_worth()
+
+    def _is_small(self, group: list[Cell], costs: dict[str, float]) -> bool:
+        """Whether cells of one training are to be one job with others, on weights that need not be read again."""
+        places = {self._place[cell.hash] for cell in group}
+        apart = all(ENGINES[_training(cell).training.engine].separate_seeds for cell in group)
+        return apart and len(places) == 1 and Place.HERE not in places and sum(costs[c.hash] for c in group) < SMALL
+
+    def _bundles(self, small: dict[str, list[Cell]], costs: dict[str, float], longest: float) -> Iterator[Job]:
+        """Put small trainings, each with its measurements, into jobs of about ``longest`` seconds.
+
+        Those of a job have the same model: a cluster places a job by what its model needs.
+        """
+        kinds: dict[tuple[Place, str, str], list[Cell]] = {}
+        for group in small.values():
+            training, place = _training(group[0]).training, self._place[group[0].hash]
+            bundle = kinds.setdefault((place, training.model.label, training.device), [])
+            bundle += group
+            if sum(costs[cell.hash] for cell in bundle) >= longest:
+                yield _bundle(bundle, place, costs)
+                bundle.clear()
+        for (place, *_), bundle in kinds.items():
+            if bundle:
+                yield _bundle(bundle, place, costs)
 
     def _batches(
         self, hash_: str, cells: list[MeasurementCell], costs: dict[str, float], longest: float
@@ -107,6 +146,11 @@ class Schedule:
             if batch:
                 yield _batch(batch, place, costs, hash_)
 
+    def _add_new(self, jobs: Iterable[Job]) -> None:
+        for job in jobs:
+            self._work[job.place] += job.cost
+            self._add([job])
+
     def _add(self, jobs: Iterable[Job]) -> None:
         for job in jobs:
             heapq.heappush(self._ready[job.place], (-job.chain, self._made, job))
@@ -114,7 +158,7 @@ class Schedule:
 
     def width(self, place: Place) -> int:
         """Return how many lanes can run a job of this place."""
-        return {Place.THREAD: self.lanes, Place.PROCESS: 1 + self.processes, Place.HERE: 1}[place]
+        return {Place.PROCESS: 1 + self.processes, Place.HERE: 1}.get(place, self.lanes)
 
     def place_of(self, cell: Cell) -> Place:
         """Return where a cell can run."""
@@ -137,18 +181,33 @@ class Schedule:
     def done(self, job: Job) -> None:
         """Take note that a job is done: measurements that waited for it are ready."""
         self._running -= 1
-        if job.trains:
-            self._add(self._waiting.pop(job.training))
+        self._add(self._waiting.pop(job.training, ()) if job.trains else ())
 
     def again(self, job: Job, suspect: Cell | None, rest: tuple[Cell, ...]) -> None:
-        """Put back what is left of a job whose process died: the suspect, of which it died, apart from the rest."""
+        """Put back what is left of a job whose process died: the suspect, of which it died, apart from the rest.
+
+        Measurements wait for their training, if that is left too.
+        """
         self._running -= 1
         for cells, apart in (((suspect,) if suspect else (), True), (rest, job.apart)):
-            if cells:
-                cost = job.cost * len(cells) / len(job.cells)
-                chain = job.chain if job.trains else cost
-                self._work[job.place] += cost
-                self._add([replace(job, cells=cells, cost=cost, chain=chain, apart=apart)])
+            groups: dict[tuple[str, bool], list[Cell]] = {}
+            for cell in cells:
+                groups.setdefault((_training(cell).hash, isinstance(cell, TrainingCell)), []).append(cell)
+            for (hash_, trains), group in groups.items():
+                cost = job.cost * len(group) / len(job.cells)
+                chain = max(job.chain, cost) if trains else cost
+                left = replace(job, cells=tuple(group), cost=cost, chain=chain, training=hash_, apart=apart)
+                if trains:
+                    self._waiting.setdefault(hash_, [])
+                if trains or hash_ not in self._waiting:
+                    self._add_new([left])
+                else:
+                    self._work[left.place] += cost
+                    self._waiting[hash_].append(left)
+
+    def awaits(self, training: str) -> bool:
+        """Return whether measurements wait for a training, given by its hash."""
+        return bool(self._waiting.get(training))
 
     def narrow(self) -> None:
         """Go on with half as many lanes, but at least one."""
@@ -158,7 +217,7 @@ class Schedule:
     def give_up(self, job: Job) -> list[Cell]:
         """Drop a training, and the measurements that waited for it, which are returned."""
         self._running -= 1
-        dropped = self._waiting.pop(job.training)
+        dropped = self._waiting.pop(job.training, [])
         for later in dropped:
             self._work[later.place] -= later.cost
         return [cell for later in dropped for cell in later.cells]
@@ -174,9 +233,9 @@ class Schedule:
         Args:
             slower: how many times longer jobs take than expected.
         """
-        total, alone = sum(self._work.values()), self._work[Place.PROCESS] + self._work[Place.HERE]
-        ready = len(self._ready[Place.PROCESS]) + bool(self._ready[Place.HERE])
-        most = min(self.lanes, ready) - 1 if self._ready[Place.PROCESS] else 0
+        total, threads = sum(self._work.values()), self._work[Place.THREAD]
+        alone, useful = total - threads, len(self._ready[Place.PROCESS]) + len(self._ready[Place.SMALL])
+        most = min(self.lanes, useful + bool(self._ready[Place.HERE])) - 1 if useful else 0
 
         def seconds(processes: int) -> float:
             starting = START_UP * (processes - self.processes)
@@ -184,6 +243,22 @@ class Schedule:
             return max(together, (slower * alone + starting) / (1 + processes)) + GAIN * processes
 
         return min(range(self.processes, max(most, self.processes) + 1), key=seconds)
+
+
+def _training(cell: Cell) -> TrainingCell:
+    return cell.training if isinstance(cell, MeasurementCell) else cell
+
+
+def _groups(plan: Plan) -> Iterator[tuple[str, list[Cell]]]:
+    """Return the missing cells of each training, by its hash: itself, if it is missing, and its measurements."""
+    for hash_, measurements in plan.measurements.items():
+        yield hash_, [*([plan.trainings[hash_]] if hash_ in plan.trainings else []), *measurements]
+
+
+def _bundle(cells: list[Cell], place: Place, costs: dict[str, float]) -> Job:
+    cost = sum(costs[cell.hash] for cell in cells)
+    place = Place.SMALL if place == Place.THREAD else place
+    return Job(tuple(cells), place, cost, cost, _training(cells[0]).hash)
 
 
 def _batch(cells: list[MeasurementCell], place: Place, costs: dict[str, float], training: str) -> Job:

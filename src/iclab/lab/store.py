@@ -15,28 +15,32 @@ even if the writer dies. ``entry.json`` holds the description of the cell and a 
 from __future__ import annotations
 
 import contextlib
+import functools
 import hashlib
 import itertools
 import json
-import os
 import shlex
 import shutil
-import socket
 import tempfile
 import warnings
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from pydantic_core import to_json
 
 from iclab._version import __version__
 from iclab.config import InputError
 from iclab.engines import Trained
+from iclab.lab import disk
 from iclab.lab.cells import Cell, MeasurementCell, TrainingCell
+from iclab.lab.disk import Fill
 from iclab.lab.machine import made_by
 from iclab.probes import Row
+
+if TYPE_CHECKING:
+    import pyarrow as pa
 
 FORMAT = 1
 RECORD = {"asked": str, "experiment": str, "id": str, "settings": dict, "until decided": bool, "code": dict} | {
@@ -52,6 +56,16 @@ class Entry(NamedTuple):
     """``training`` or ``measurement``."""
     hash: str
     files: dict[str, bytes]
+
+
+class Result(NamedTuple):
+    """A cell that was computed, to be stored."""
+
+    cell: Cell
+    data: Trained | list[Row]
+    """The weights of a training, or the rows of a measurement."""
+    seconds: float
+    """How long it took."""
 
 
 class Store:
@@ -84,13 +98,13 @@ class Store:
                 pass
             marker = self.path / "store.json"
             if not marker.exists():
-                temporary = self._partial / f"{_writer()}-store.json"
+                temporary = self._partial / f"{disk.writer()}-store.json"
                 temporary.write_text(json.dumps({"format": FORMAT, "made by": f"iclab {__version__}"}) + "\n", "utf-8")
                 temporary.replace(marker)
         except OSError as error:
             raise InputError(f"store = {self.path}: cannot be written ({error.strerror})") from None
         for leftover in self._partial.iterdir():
-            if not _writer_lives(leftover.name):
+            if not disk.writer_lives(leftover.name):
                 with contextlib.suppress(OSError):  # it can stay: nothing reads it
                     shutil.rmtree(leftover) if leftover.is_dir() else leftover.unlink()
         return self
@@ -111,23 +125,9 @@ class Store:
         """Return whether the measurement of this name is finished."""
         return (self.path / "measurement" / hash_).is_dir()
 
-    def save_training(self, cell: TrainingCell, trained: Trained, seconds: float) -> None:
-        """Store a finished training."""
-        self._write(cell, "weights.safetensors", trained.save, seconds)
-
     def load_training(self, cell: TrainingCell) -> Trained:
         """Load a finished training."""
         return Trained.load(self._checked(cell, "weights.safetensors"), cell.training)
-
-    def save_rows(self, cell: MeasurementCell, rows: list[Row], seconds: float) -> None:
-        """Store a finished measurement."""
-        import pyarrow as pa  # imported late: what reads no rows need not wait for it
-        import pyarrow.parquet as pq
-
-        names = dict.fromkeys(name for row in rows for name in row)
-        columns = {name: [row.get(name) for row in rows] for name in names}
-        table = pa.table({name: pa.array(values, _plain_type(values)) for name, values in columns.items()})
-        self._write(cell, "rows.parquet", lambda path: pq.write_table(table, path), seconds)
 
     def load_rows(self, cell: MeasurementCell) -> list[Row]:
         """Load a finished measurement."""
@@ -149,13 +149,8 @@ class Store:
                 continue
             self.open_for_writing()
             asked = {"asked": datetime.now(UTC).isoformat(timespec="seconds"), "iclab": __version__}
-            temporary = self.writing_place(path.name)
-            try:
-                self._requests.mkdir(exist_ok=True)
-                temporary.write_text(json.dumps(record | asked, indent=1, ensure_ascii=False) + "\n", "utf-8")
-                temporary.replace(path)
-            except OSError as error:
-                raise InputError(f"store = {self.path}: cannot be written ({error.strerror})") from None
+            data = json.dumps(record | asked, indent=1, ensure_ascii=False).encode() + b"\n"
+            self._publish({path: functools.partial(Path.write_bytes, data=data)})
 
     def records(self) -> list[dict[str, Any]]:
         """Return what was asked for, oldest first. A file that cannot be read is warned of and left out."""
@@ -187,69 +182,36 @@ class Store:
         except OSError as error:
             raise BadEntryError(entry, str(error.strerror)) from None
 
-    def put(self, entry: Entry) -> None:
-        """Store an entry that another store packed, after a look at its checksums."""
-        stated = json.loads(entry.files["entry.json"])["sha256"]
-        found = {name: hashlib.sha256(data).hexdigest() for name, data in entry.files.items() if name != "entry.json"}
-        if found != stated:
-            raise InputError(f"{entry.kind}/{entry.hash}: arrived damaged; run the same command again")
+    def put(self, entries: Iterable[Entry]) -> None:
+        """Store entries that other stores packed, after a look at their checksums."""
+        fills: dict[Path, Fill] = {}
+        for entry in entries:
+            data = {name: data for name, data in entry.files.items() if name != "entry.json"}
+            stated = json.loads(entry.files["entry.json"])["sha256"]
+            if stated != {name: hashlib.sha256(data).hexdigest() for name, data in data.items()}:
+                raise InputError(f"{entry.kind}/{entry.hash}: arrived damaged; run the same command again")
+            fills[self.path / entry.kind / entry.hash] = functools.partial(_unpack, entry)
+        self._publish(fills)
 
-        def write(folder: Path) -> None:
-            for name, data in entry.files.items():
-                (folder / name).write_bytes(data)
+    def save(self, results: Iterable[Result]) -> None:
+        """Store finished cells, with one wait for the disk."""
+        self._publish({self.entry(result.cell): functools.partial(_write, result) for result in results})
 
-        self._keep(self.path / entry.kind / entry.hash, write)
-
-    def _write(self, cell: Cell, name: str, write: Callable[[Path], object], seconds: float) -> None:
-        def fill(folder: Path) -> None:
-            write(folder / name)
-            about = {
-                "cell": cell.model_dump(mode="json"),
-                "versions": cell.versions,
-                "sha256": {name: checksum(folder / name)},
-                "seconds": round(seconds, 3),
-                "finished": datetime.now(UTC).isoformat(timespec="seconds"),
-                "made by": made_by(),
-            }
-            (folder / "entry.json").write_bytes(to_json(about, indent=1) + b"\n")
-
-        self._keep(self.entry(cell), fill)
-
-    def _keep(self, final: Path, fill: Callable[[Path], None]) -> None:
-        """Fill a temporary folder and give it its name."""
+    def _publish(self, fills: Mapping[Path, Fill]) -> None:
         try:
-            final.parent.mkdir(exist_ok=True)  # a store that has vanished is not made again
-            temporary = self.writing_place(f"{next(_NUMBERS)}-{final.name}")
-            temporary.mkdir()
-            try:
-                fill(temporary)
-                _publish(temporary, final, self._lasting)
-            finally:
-                shutil.rmtree(temporary, ignore_errors=True)
+            for folder in {final.parent for final in fills}:
+                folder.mkdir(exist_ok=True)  # a store that has vanished is not made again
+            disk.publish(fills, self.writing_place, self._lasting)
         except OSError as error:
             raise InputError(f"store = {self.path}: cannot be written ({error.strerror})") from None
 
-    def adopt(self, path: Path) -> None:
-        """Copy an entry or a record of another store into this one."""
-        final = self.path / path.parent.name / path.name
-        temporary = self.writing_place(path.name)
-        try:
-            final.parent.mkdir(exist_ok=True)  # a store that has vanished is not made again
-            try:
-                if path.is_dir():
-                    temporary.mkdir()
-                for file in path.iterdir() if path.is_dir() else [path]:
-                    shutil.copyfile(file, temporary / file.name if path.is_dir() else temporary)
-                _publish(temporary, final)
-            finally:
-                shutil.rmtree(temporary, ignore_errors=True)
-                temporary.unlink(missing_ok=True)
-        except OSError as error:
-            raise InputError(f"store = {self.path}: cannot be written ({error.strerror})") from None
+    def adopt(self, entries: Iterable[Path]) -> None:
+        """Copy entries, or records, of another store into this one."""
+        self._publish({self.path / path.parent.name / path.name: functools.partial(_copy, path) for path in entries})
 
     def writing_place(self, name: str) -> Path:
         """Return a place for something that is being written, or deleted, by this process."""
-        return self._partial / f"{_writer()}-{name}"
+        return self._partial / f"{disk.writer()}-{name}"
 
     def about(self, cell: Cell) -> dict[str, Any]:
         """Return when the cell was finished, how long it took, which software made it, and checksums of its data.
@@ -279,6 +241,48 @@ class Store:
         except OSError as error:
             raise InputError(f"{path}: is corrupted, and cannot be moved aside ({error.strerror})") from None
         return place
+
+
+def _write(result: Result, folder: Path) -> None:
+    """Write the entry of a finished cell into a new folder."""
+    folder.mkdir()
+    if isinstance(result.data, list):
+        file = folder / "rows.parquet"
+        file.write_bytes(_parquet(result.data))
+    else:
+        file = folder / "weights.safetensors"
+        result.data.save(file)
+    about = {
+        "cell": result.cell.model_dump(mode="json"),
+        "versions": result.cell.versions,
+        "sha256": {file.name: disk.checksum(file)},
+        "seconds": round(result.seconds, 3),
+        "finished": datetime.now(UTC).isoformat(timespec="seconds"),
+        "made by": made_by(),
+    }
+    (folder / "entry.json").write_bytes(to_json(about, indent=1) + b"\n")
+
+
+def _unpack(entry: Entry, folder: Path) -> None:
+    folder.mkdir()
+    for name, data in entry.files.items():
+        (folder / name).write_bytes(data)
+
+
+def _copy(path: Path, place: Path) -> None:
+    shutil.copytree(path, place, copy_function=shutil.copyfile) if path.is_dir() else shutil.copyfile(path, place)
+
+
+def _parquet(rows: list[Row]) -> pa.Buffer:
+    import pyarrow as pa  # imported late: what reads no rows need not wait for it
+    import pyarrow.parquet as pq
+
+    names = dict.fromkeys(name for row in rows for name in row)
+    columns = {name: [row.get(name) for row in rows] for name in names}
+    table = pa.table({name: pa.array(values, _plain_type(values)) for name, values in columns.items()})
+    written = pa.BufferOutputStream()
+    pq.write_table(table, written)
+    return written.getvalue()
 
 
 def _plain_type(values: list[Any]) -> Any:
@@ -322,63 +326,8 @@ def check_data(entry: Path, checksums: Mapping[str, str | None]) -> None:
     """Raise `BadEntryError` if a file of an entry is missing or has another checksum."""
     for name, stated in checksums.items():
         try:
-            found = checksum(entry / name)
+            found = disk.checksum(entry / name)
         except OSError as error:
             raise BadEntryError(entry, f"{name}: {error.strerror}") from None
         if found != stated:
             raise BadEntryError(entry, f"{name} has changed")
-
-
-def _publish(temporary: Path, final: Path, lasting: bool = True) -> None:
-    """Give a written entry its name, once all of it is on the disk."""
-    for file in temporary.iterdir() if temporary.is_dir() else [temporary]:
-        if lasting:
-            with file.open("rb") as handle:
-                os.fsync(handle.fileno())
-    try:
-        temporary.rename(final)
-        if lasting:
-            if final.is_dir():
-                _sync(final)
-            _sync(final.parent)
-    except OSError:
-        if not final.is_dir():  # else another run finished the same cell first, and its entry stays
-            raise
-
-
-def _sync(folder: Path) -> None:
-    """Flush a rename to disk."""
-    handle = os.open(folder, os.O_RDONLY)
-    try:
-        os.fsync(handle)
-    finally:
-        os.close(handle)
-
-
-def checksum(path: Path) -> str:
-    """Return the SHA-256 of a file."""
-    with path.open("rb") as file:
-        return hashlib.file_digest(file, "sha256").hexdigest()
-
-
-_NUMBERS = itertools.count()
-"""Threads of this process may store the same cell at the same time, each in a folder of its own."""
-
-
-def _writer() -> str:
-    return f"{socket.gethostname().replace('-', '_')}-{os.getpid()}"
-
-
-def _writer_lives(name: str) -> bool:
-    """Return whether the writer of an unfinished entry may still run; on other machines nobody can tell."""
-    host, _, rest = name.partition("-")
-    pid = rest.partition("-")[0]
-    if host != _writer().partition("-")[0] or not pid.isdigit():
-        return True
-    try:
-        os.kill(int(pid), 0)
-    except ProcessLookupError:
-        return False
-    except PermissionError:
-        return True
-    return True

@@ -212,6 +212,10 @@ def delete(store: Store, doomed: Collection[Path], tell: Tell = lambda done, of:
         tell(number, len(doomed))
 
 
+AT_ONCE = 32
+"""Entries that are copied with one wait for the disk."""
+
+
 @dataclass
 class Merged:
     """What a merge has done."""
@@ -233,20 +237,21 @@ def merge(store: Store, other: Store, tell: Tell = lambda done, of: None) -> Mer
     found = Merged()
     listed = entries(other)
     store.open_for_writing()
-    for number, entry in enumerate(listed, start=1):
-        place = store.path / entry.parent.name / entry.name
-        if place.is_dir():
-            found.known += 1
-        else:
+    for first in range(0, len(listed), AT_ONCE):
+        good = []
+        for entry in listed[first : first + AT_ONCE]:
+            if (store.path / entry.parent.name / entry.name).is_dir():
+                found.known += 1
+                continue
             try:
                 _has_its_name(entry)
-                store.adopt(entry)
-                found.taken += 1
+                good.append(entry)
             except BadEntryError as error:
                 found.bad[entry] = error.reason
-        tell(number, len(listed))
-    for record in records(other):
-        if not (store.path / "request" / record.name).exists():
-            store.adopt(record)
-            found.records += 1
+        store.adopt(good)
+        found.taken += len(good)
+        tell(min(first + AT_ONCE, len(listed)), len(listed))
+    lacking = [record for record in records(other) if not (store.path / "request" / record.name).exists()]
+    store.adopt(lacking)
+    found.records += len(lacking)
     return found

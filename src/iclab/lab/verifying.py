@@ -20,9 +20,10 @@ from safetensors.torch import load_file
 
 from iclab.config import InputError, OutsideTheoremWarning
 from iclab.lab.cells import Cell, MeasurementCell, TrainingCell
+from iclab.lab.disk import checksum
 from iclab.lab.executors.jobs import run_job
 from iclab.lab.machine import BITS_DEPEND_ON, made_by
-from iclab.lab.store import Store, checksum, read_about
+from iclab.lab.store import Store, read_about
 from iclab.lab.upkeep import KINDS, entries
 from iclab.probes import Row
 
@@ -122,7 +123,7 @@ def _again(cell: Cell, entry: Path, store: Store) -> Verified:
         own = Store(folder, lasting=False).open_for_writing()
         try:
             if isinstance(cell, MeasurementCell) and store.has(cell.training):
-                own.put(store.pack(cell.training))
+                own.put([store.pack(cell.training)])
             elif isinstance(cell, MeasurementCell):
                 run_job([cell.training], own, lambda event: None)
             run_job([cell], own, lambda event: None)

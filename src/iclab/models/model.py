@@ -94,6 +94,11 @@ class Model(Config):
         return declared(_load(self.name))
 
     @property
+    def takes_levels(self) -> bool:
+        """Whether it answers prompts of several levels, one number for each; any class may declare this."""
+        return bool(getattr(_load(self.name), "takes_levels", False))
+
+    @property
     def default_options(self) -> dict[str, Any]:
         """The options that hold if none are given."""
         return _default_options(_load(self.name))

@@ -8,6 +8,7 @@ from collections import Counter
 from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass, replace
 from functools import cached_property
+from itertools import groupby
 from typing import Any
 
 from iclab import catalog
@@ -15,7 +16,9 @@ from iclab.config import InputError
 from iclab.lab import MeasurementCell, Store
 from iclab.report.covering import Covering, covering_of
 from iclab.report.drawing import Drawing, drawing_of
+from iclab.report.findings import FINDINGS
 from iclab.report.remembered import Remembered
+from iclab.report.story import Card, cards
 from iclab.report.variants import Variant, code_of, variants_of
 from iclab.study.chance import WrongByChance, wrong_by_chance
 from iclab.study.charts import full_name_of
@@ -36,6 +39,8 @@ PAPERS = {
 OWN = "yours"
 """Stands for the letter of a paper in experiments of the user's own."""
 PARTS = PAPERS | {OWN: "Yours: experiments from outside the package"}
+KINDS = {"Figures and tables": r"fig|tab", "Theorems and lemmas": r"thm|cor|lem|prop", "More questions": ""}
+"""The kinds of experiments of a paper, and how their names begin."""
 EDITIONS = {"full": "full edition", "quick": "quick edition", "other": "own settings"}
 
 
@@ -68,6 +73,19 @@ class Section:
     def paper(self) -> str:
         """The letter of its paper; empty for an experiment beyond the papers, `OWN` for the user's own."""
         return OWN if self.experiment.own else paper_of(self.id)
+
+    @property
+    def kind(self) -> str:
+        """What it reproduces or asks."""
+        name = self.id.partition("-")[2]
+        return next(kind for kind, begins in KINDS.items() if re.match(begins, name))
+
+    @property
+    def order(self) -> tuple[Any, ...]:
+        """Its place among the sections: by paper, kind and number."""
+        parts = re.split(r"(\d+)", self.id)
+        numbered = tuple((int(part), "") if part.isdigit() else (0, part) for part in parts)
+        return list(PARTS).index(self.paper), list(KINDS).index(self.kind), numbered
 
     @property
     def anchor(self) -> str:
@@ -158,6 +176,16 @@ class Content:
         return sum(variant.outcome is not None for section in self.sections for variant in section.variants)
 
     @property
+    def elsewhere(self) -> bool:
+        """Whether there is anything for the page of variants and own experiments."""
+        return bool(self.of(OWN) or self.problems or any(section.variants for section in self.sections))
+
+    @cached_property
+    def story(self) -> list[Card]:
+        """What was found, as far as the store shows it."""
+        return cards(FINDINGS, {s.id: s.outcome for s in self.sections if s.outcome and not s.experiment.own})
+
+    @property
     def wrong_by_chance(self) -> WrongByChance:
         """How many verdicts are expected to be wrong by chance, of all claims."""
         return wrong_by_chance(self.board)
@@ -193,6 +221,10 @@ class Content:
     def of(self, paper: str) -> list[Section]:
         """Return the sections of one paper."""
         return [section for section in self.sections if section.paper == paper]
+
+    def kinds(self, paper: str) -> dict[str, list[Section]]:
+        """Return the sections of one paper by kind."""
+        return {kind: list(found) for kind, found in groupby(self.of(paper), key=lambda section: section.kind)}
 
 
 def paper_of(id_: str) -> str:
@@ -250,8 +282,7 @@ def collect(
         sections.append(section)
         shown = section.cells if section.outcome is not None else ()
         cells |= {cell.hash: cell for part in (shown, *(v.cells for v in section.variants)) for cell in part}
-    order = {letter: place for place, letter in enumerate(PARTS)}
-    sections.sort(key=lambda section: (order[section.paper], section.id))
+    sections.sort(key=lambda section: section.order)
     trainings = {cell.training.hash: cell.training for cell in cells.values() if store.has(cell.training)}
     abouts = [*map(store.about, cells.values()), *map(store.about, trainings.values())]
     return Content(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Annotated, Literal
 
@@ -59,13 +60,28 @@ class Measure(Config):
     """Why it was not measured, or what is special."""
 
     @property
+    def measured(self) -> bool:
+        """Whether it was tried; it may still have no mean, because seeds diverged or never learnt."""
+        return bool(self.per_seed)
+
+    @property
     def text(self) -> str:
         """The number with its interval, for tables."""
         if self.mean is None:
-            return "diverged" if self.diverged else "not measured"
+            missing = "not reached" if self.measured else "not measured"
+            return "diverged" if self.diverged else missing
         digits = 0 if self.unit == "steps" else 3
         span = "" if self.low is None or self.high is None else f" [{self.low:.{digits}f}, {self.high:.{digits}f}]"
         return f"{self.mean:.{digits}f}{span}" + (f", {self.diverged} diverged" if self.diverged else "")
+
+
+def unmeasured(measures: Iterable[Measure]) -> dict[str, list[Measure]]:
+    """Return the rows that were not measured by the reason: many have the same."""
+    found: dict[str, list[Measure]] = {}
+    for measure in measures:
+        if not measure.measured:
+            found.setdefault(measure.note, []).append(measure)
+    return found
 
 
 class Cost(Config):

@@ -11,65 +11,75 @@ from typing import Any
 
 from iclab.config import InputError
 from iclab.engines import Training, check
-from iclab.lab import MeasurementCell, Store
+from iclab.lab import Store
 from iclab.models import Model
 from iclab.probes import Proportion, Row
 from iclab.probes.statistics import over_seeds
 from iclab.score.card import Measure, Tuned
-from iclab.score.suite import LEARNT, Part, Suite, Trial
-from iclab.score.tuning import Compute, cells_of, training_of, tune
-
-Cells = list[MeasurementCell]
+from iclab.score.suite import LEARNT, Suite, Trial
+from iclab.score.tuning import Cells, Compute, Winner, cells_of, tune
 
 
-def measure_part(
-    model: Model, suite: Suite, part: Part, store: Store, compute: Compute
-) -> tuple[Tuned | None, list[Measure]]:
-    """Tune, train and measure one part of the suite; an obstacle becomes the note of every row."""
-    try:
-        check(training_of(model, suite, part, "sgd", 0.1), [part.prompts])
-        training, tuned = tune(model, suite, part, store, compute)
-    except InputError as error:
-        return None, [_absent(trial, str(error)) for trial in part.trials]
-    asked: dict[str, Cells] = {}
-    votes_of: dict[str, Cells] = {}
-    notes: dict[str, str] = {}
-    for trial in part.trials:
-        try:
-            check(training, [trial.prompts])
-            asked[trial.key] = list(_cells(training, trial, suite, store))
-            if trial.unit == "error" and trial.probe == "error" and trial.prompts.levels == 1:
-                votes_of[trial.key] = list(_cells(training, trial.replace(probe="vote"), suite, store))
-        except InputError as error:
-            notes[trial.key] = str(error)
-    try:
-        compute((cell for cells in (*asked.values(), *votes_of.values()) for cell in cells), part.name)
-    except InputError as error:
-        return tuned, [_absent(trial, str(error)) for trial in part.trials]
-    found = []
-    for trial in part.trials:
-        if trial.key in notes:
-            found.append(_absent(trial, notes[trial.key]))
-            continue
-        rows = _rows(asked[trial.key], suite, store)
-        votes = _rows(votes_of[trial.key], suite, store) if trial.key in votes_of else []
-        found.append(_measure(trial, rows, votes, suite))
-    return tuned, found
+def measure(
+    model: Model, suite: Suite, store: Store, compute: Compute
+) -> tuple[tuple[Tuned, ...], tuple[Measure, ...]]:
+    """Tune, train and measure every part of the suite; an obstacle becomes the note of the rows it concerns."""
+    plans = [_Plan(winner, model, suite, store) for winner in tune(model, suite, store, compute)]
+    failed = compute({plan.part.name: plan.cells for plan in plans}, "measuring")
+    tuned = tuple(plan.winner.tuned for plan in plans if plan.winner.tuned is not None)
+    return tuned, tuple(row for plan in plans for row in plan.rows(failed.get(plan.part.name, "")))
 
 
-def _cells(training: Training, trial: Trial, suite: Suite, store: Store) -> Iterator[MeasurementCell]:
-    count = max(1, round(trial.share * suite.test_prompts))
-    at: Any = "every" if trial.unit == "steps" else None
-    yield from cells_of(training, suite.seeds, store, probe=trial.probe, prompts=trial.prompts, count=count, at=at)
+class _Plan:
+    """The measurements of one part."""
+
+    def __init__(self, winner: Winner, model: Model, suite: Suite, store: Store) -> None:
+        self.winner, self.part, self._suite, self._store = winner, winner.part, suite, store
+        self._asked: dict[str, Cells] = {}
+        self._votes: dict[str, Cells] = {}
+        self._obstacles: dict[str, str] = {}
+        self._remark = ""
+        if winner.training is None:
+            return
+        if winner.training.model != model:
+            self._remark = f"measured as {winner.training.model.label}"
+        for trial in self.part.trials:
+            try:
+                check(winner.training, [trial.prompts])
+                self._asked[trial.key] = self._of(winner.training, trial)
+                if trial.unit == "error" and trial.probe == "error" and trial.prompts.levels == 1:
+                    self._votes[trial.key] = self._of(winner.training, trial.replace(probe="vote"))
+            except InputError as error:
+                known = trial.probe == "worst"  # what stops this one is no news about a model
+                self._obstacles[trial.key] = "only known for models of one layer" if known else str(error)
+
+    def _of(self, training: Training, trial: Trial) -> Cells:
+        count = max(1, round(trial.share * self._suite.test_prompts))
+        at: Any = "every" if trial.unit == "steps" else None
+        asked: dict[str, Any] = {"probe": trial.probe, "prompts": trial.prompts, "count": count, "at": at}
+        return cells_of(training, self._suite.seeds, self._store, **asked)
+
+    @property
+    def cells(self) -> Cells:
+        """Everything to compute."""
+        return [cell for cells in (*self._asked.values(), *self._votes.values()) for cell in cells]
+
+    def rows(self, failure: str) -> Iterator[Measure]:
+        """Return the rows of the card, after everything was computed or has failed."""
+        for trial in self.part.trials:
+            obstacle = self.winner.obstacle or self._obstacles.get(trial.key) or failure
+            if obstacle:
+                yield Measure(key=trial.key, section=trial.section, words=trial.words, unit=trial.unit, note=obstacle)
+                continue
+            rows = _rows(self._asked[trial.key], self._suite, self._store)
+            votes = _rows(self._votes.get(trial.key, []), self._suite, self._store)
+            row = _measure(trial, rows, votes, self._suite)
+            yield row.replace(note=row.note or self._remark)
 
 
 def _rows(cells: Cells, suite: Suite, store: Store) -> list[Row]:
     rows = [row for cell in cells for row in store.load_rows(cell) if row["seed"] in suite.seeds]
     return sorted(rows, key=lambda row: row["seed"])
-
-
-def _absent(trial: Trial, reason: str) -> Measure:
-    return Measure(key=trial.key, section=trial.section, words=trial.words, unit=trial.unit, note=reason)
 
 
 def _measure(trial: Trial, rows: list[Row], votes: list[Row], suite: Suite) -> Measure:

@@ -9,8 +9,9 @@ from pathlib import Path
 import jinja2
 from markupsafe import Markup, escape
 
-from iclab.score.card import Card, Measure
+from iclab.score.card import Card, Measure, unmeasured
 from iclab.score.comparing import beside, difference
+from iclab.score.curves import curves
 
 SECTIONS = {
     "tasks": "Tasks, without outliers",
@@ -42,7 +43,7 @@ def render(card: Card, other: Card | None = None) -> str:
     differences = {m.key: difference(m, rivals[m.key]) for m in card.measures if m.key in rivals}
     environment = jinja2.Environment(autoescape=True, undefined=jinja2.StrictUndefined, trim_blocks=True)
     groups = {
-        SECTIONS.get(name, name): list(rows)
+        name: list(rows)
         for name, rows in groupby(sorted(card.measures, key=lambda m: _order(m.section)), key=lambda m: m.section)
     }
     return environment.from_string(_text("card.html.j2")).render(
@@ -50,8 +51,11 @@ def render(card: Card, other: Card | None = None) -> str:
         other=other,
         rivals=rivals,
         groups=groups,
+        titles=SECTIONS,
         differences=differences,
         bar=bar,
+        unmeasured=unmeasured,
+        curves=curves(card, other),
         badge=Markup(badge(card)),
         headline=[(words, card[key]) for key, words in _HEADLINE if any(m.key == key for m in card.measures)],
         style=Markup((files("iclab.report") / "page/style.css").read_text(encoding="utf-8")),

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Iterable
+from collections.abc import Callable, Mapping
+from functools import partial
 from pathlib import Path
 from typing import Any
 from unittest import SkipTest
@@ -11,14 +12,15 @@ from unittest import SkipTest
 from iclab import lab, testing
 from iclab.api.asking import how_to_run, model_of, opened
 from iclab.config import Code, InputError, OutsideTheoremWarning, what_was_raised
-from iclab.lab import MeasurementCell, Store
+from iclab.lab import Store
 from iclab.lab.events import Listener
 from iclab.lab.executors import Executor
 from iclab.models import Model
 from iclab.score.card import Card, Check, Cost
 from iclab.score.costing import cost_of
-from iclab.score.measuring import measure_part
+from iclab.score.measuring import measure
 from iclab.score.suite import Suite, suite
+from iclab.score.tuning import Cells
 
 
 def score(
@@ -59,10 +61,10 @@ def score(
     with opened(store) as place, warnings.catch_warnings():
         warnings.simplefilter("ignore", OutsideTheoremWarning)
 
-        def compute(cells: Iterable[MeasurementCell], title: str) -> None:
+        def run(cells: Cells, title: str) -> None:
             lab.run(cells, place, title=f"{described.label}, {title}", **how)
 
-        parts = [measure_part(described, asked, part, place, compute) for part in asked.parts]
+        tuned, measures = measure(described, asked, place, partial(compute, run))
     code = described.name if isinstance(described.name, Code) else None
     return Card(
         model=described.label,
@@ -77,10 +79,25 @@ def score(
         steps=asked.steps,
         batch_size=asked.batch_size,
         checks=integrity(described),
-        tuned=tuple(tuned for tuned, _ in parts if tuned is not None),
-        measures=tuple(measure for _, measures in parts for measure in measures),
+        tuned=tuned,
+        measures=measures,
         cost=_cost(described, asked),
     )
+
+
+def compute(run: Callable[[Cells, str], None], parts: Mapping[str, Cells], title: str) -> dict[str, str]:
+    """Compute the cells of all parts in one run. If that fails, go part by part; return why some failed, by part."""
+    try:
+        run([cell for cells in parts.values() for cell in cells], title)
+        return {}
+    except InputError:  # the run ends with the first one
+        failed = {}
+    for name, cells in parts.items():
+        try:
+            run(cells, f"{title} {name}")
+        except InputError as error:
+            failed[name] = str(error)
+    return failed
 
 
 def integrity(model: Model) -> tuple[Check, ...]:

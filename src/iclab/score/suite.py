@@ -7,6 +7,7 @@ Training and tests are descriptions, so the suite has a hash, and every card car
 from __future__ import annotations
 
 import warnings
+from collections.abc import Iterator
 from functools import cache
 from typing import Annotated, Any, Literal
 
@@ -16,18 +17,26 @@ from iclab.config import Config, OutsideTheoremWarning
 from iclab.engines import geometric
 from iclab.prompts import Mixture, Outliers, Patterns, Prompts
 
-VERSION = 1
+VERSION = 2
 """Raised with every change of the suite."""
 LEARNT = 0.1
 """A model has learnt the clean training tasks when its error is at most this."""
 Edition = Literal["quick", "full"]
 Unit = Literal["error", "squares", "steps"]
 
-TASKS = "ring:2"
-"""12 of the 30 tasks of six patterns: pattern j against j + 1 and j + 2."""
-REVERSED = [(b, a) for a in range(6) for b in ((a + 1) % 6, (a + 2) % 6)]
-OPPOSITE = [(a, (a + 3) % 6) for a in range(6)]
-LENGTHS = (5, 10, 40, 80, 160, 320)
+PATTERNS = Patterns(relevant=7)
+"""Seven patterns decide labels, on a ring. An odd ring: on an even one, telling even from odd patterns would do."""
+
+
+def apart(distance: int) -> list[tuple[int, int]]:
+    """Return the tasks of two patterns that are this far apart on the ring, both directions of each pair.
+
+    Neighbours are the training tasks, so the distance on the ring is the distance in the graph of training tasks. Both
+    directions are trained: the same two patterns mean (+1, −1) in one prompt and (−1, +1) in the next, so that no
+    answer can be known by heart, without the labels of the prompt.
+    """
+    there = [(a, (a + distance) % PATTERNS.relevant) for a in range(PATTERNS.relevant)]
+    return there + [(b, a) for a, b in there]
 
 
 class Trial(Config):
@@ -100,50 +109,76 @@ def suite(edition: Edition = "quick") -> Suite:
 
 def _patterns(quick: bool) -> Part:
     """Tasks of two patterns, with outliers of random labels in the training: paper M's setting."""
-    training = Prompts(tasks=TASKS, outliers=Outliers(fraction=0.4))
+    training = Prompts(patterns=PATTERNS, tasks=apart(1), outliers=Outliers(fraction=0.4))
     clean = training.replace(outliers=Outliers())
-    trials = [
+    words = f"steps until the clean error is at most {LEARNT:g}"
+    trials = (
         _trial("clean", "tasks", "training tasks, no outliers", clean),
-        _trial("unseen/1", "tasks", "unseen tasks, distance 1: known pairs, reversed", clean.replace(tasks=REVERSED)),
-        _trial("unseen/2", "tasks", "unseen tasks, distance 2: pairs never seen", clean.replace(tasks=OPPOSITE)),
-    ]
+        _trial("unseen/2", "tasks", "tasks never seen, distance 2", clean.replace(tasks=apart(2))),
+        _trial("unseen/3", "tasks", "tasks never seen, distance 3", clean.replace(tasks=apart(3))),
+        *_robustness(training, quick),
+        *_strange_outliers(training),
+        *_lengths(clean),
+        *_domains(clean),
+        _trial("steps", "learning", words, clean, unit="steps"),
+    )
+    return Part(name="patterns", words="two patterns, 40 % outliers", prompts=training, trials=trials)
+
+
+def _robustness(training: Prompts, quick: bool) -> Iterator[Trial]:
+    """The error against the fraction of outliers, by what decides their labels."""
     fractions = (0.2, 0.4, 0.6, 0.8) if quick else (0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9)
     for rule in ("flip", "random", "target"):
         for fraction in fractions:
             poisoned = training.replace(outliers=Outliers(fraction=fraction, labels=rule))
-            trials.append(_trial(f"{rule}/{fraction:g}", "robustness", f"{rule} labels, α = {fraction:g}", poisoned))
-    for count in (2, 4, 6):
-        few, words = training.replace(outliers=Outliers(count=count)), f"worst labels of {count} outliers in 20"
-        how: dict[str, Any] = {"probe": "worst-of-all", "share": 0.4 if quick else 0.1}
-        trials.append(_trial(f"worst/{count}", "robustness", f"{words}, all tried", few, **how))
+            yield _trial(f"{rule}/{fraction:g}", "robustness", f"{rule} labels, α = {fraction:g}", poisoned)
+    for count in (2, 4, 6) if quick else (2, 4, 6, 8):
+        few, words = training.replace(outliers=Outliers(count=count)), f"worst labels of {count} in 20 (all tried)"
+        how: dict[str, Any] = {"probe": "worst-of-all", "share": 0.4 if quick else 0.05}
+        yield _trial(f"worst/{count}", "robustness", words, few, **how)
     for fraction in fractions:
-        words = f"worst labels, α = {fraction:g}, one-layer models"
         poisoned = training.replace(outliers=Outliers(fraction=fraction))
-        trials.append(_trial(f"worst/{fraction:g}", "robustness", words, poisoned, probe="worst"))
+        words = f"worst labels, α = {fraction:g} (one layer)"
+        yield _trial(f"worst/{fraction:g}", "robustness", words, poisoned, probe="worst")
+
+
+def _strange_outliers(training: Prompts) -> Iterator[Trial]:
+    """Outliers at other places than in training, and outliers of other patterns."""
     flipped = Outliers(fraction=0.4, labels="flip")
     for short, placement in (("FQ", "farthest"), ("R", "random"), ("CQ", "closest")):
         placed = training.replace(outliers=flipped.replace(placement=placement))
-        trials.append(_trial(f"place/{short}", "placement", f"{short}: {placement}, flip, α = 0.4", placed))
-    unseen, orthogonal = "paper", (Mixture(weights=(0.0, 0.0, 0.0), outside_norm=3.0),)
-    for short, patterns in (("unseen", unseen), ("orthogonal", orthogonal)):
+        yield _trial(f"place/{short}", "placement", f"{short}: {placement}, flip, α = 0.4", placed)
+    orthogonal = (Mixture(weights=(0.0, 0.0, 0.0), outside_norm=3.0),)
+    for short, patterns in (("unseen", "paper"), ("orthogonal", orthogonal)):
         strange = training.replace(outliers=flipped.replace(patterns=patterns))
-        trials.append(_trial(f"outlier/{short}", "outliers", f"{short} outlier patterns, flip, α = 0.4", strange))
-    for length in LENGTHS:
+        yield _trial(f"outlier/{short}", "outliers", f"{short} outlier patterns, flip, α = 0.4", strange)
+
+
+def _lengths(clean: Prompts) -> Iterator[Trial]:
+    for length in (5, 10, 40, 80, 160, 320):
         longer = clean.replace(context_length=length)
-        trials.append(_trial(f"length/{length}", "length", f"{length} examples, {length / 20:g} × trained", longer))
+        yield _trial(f"length/{length}", "length", f"{length} examples, {length / 20:g} × trained", longer)
+
+
+def _domains(clean: Prompts) -> Iterator[Trial]:
+    """Inputs that were not in training: paper T's mixtures of relevant and of irrelevant patterns, and new patterns."""
     half = 0.5**0.5
-    mixed = [[half, half, 0, 0, 0, 0], [0, 0, half, half, 0, 0], [0, 0, 0, 0, half, half]]
-    domain = clean.replace(tasks="all", relevant_mixtures=mixed)
-    trials.append(_trial("domain/mixtures", "domain", "mixtures of two trained patterns", domain))
-    fresh = clean.replace(patterns=Patterns(draw=1))
-    trials.append(_trial("domain/directions", "domain", "patterns in new random directions", fresh))
-    words = f"steps until the clean error is at most {LEARNT:g}"
-    trials.append(_trial("steps", "learning", words, clean, unit="steps"))
-    return Part(name="patterns", words="two patterns, 40 % outliers", prompts=training, trials=tuple(trials))
+
+    def mixtures(patterns: int) -> list[list[float]]:
+        """Mix the first pattern with the second, the third with the fourth, and so on."""
+        return [[half * (i // 2 == m) for i in range(patterns)] for m in range(patterns // 2)]
+
+    relevant, irrelevant = mixtures(PATTERNS.relevant - 1), mixtures(PATTERNS.irrelevant)
+    mixed = clean.replace(tasks="all", relevant_mixtures=[[*weights, 0.0] for weights in relevant])
+    yield _trial("domain/mixtures", "domain", "mixtures of two trained patterns", mixed)
+    background = clean.replace(irrelevant_mixtures=irrelevant)
+    yield _trial("domain/background", "domain", "mixtures of irrelevant patterns", background)
+    fresh = clean.replace(patterns=PATTERNS.replace(draw=1))
+    yield _trial("domain/directions", "domain", "patterns in new random directions", fresh)
 
 
 def _regression() -> Part:
-    prompts = Prompts(tasks=TASKS, label_values="real")
+    prompts = Prompts(patterns=PATTERNS, tasks=apart(1), label_values="real")
     words = "real labels, mean squared error (answering 0: 1/3)"
     trial = _trial("regression", "other tasks", words, prompts, probe="squares", unit="squares")
     return Part(
@@ -160,8 +195,8 @@ def _recall() -> Part:
 
 
 def _classes() -> Part:
-    prompts = Prompts(tasks=TASKS, levels=2)
-    trial = _trial("classes", "other tasks", "four classes as two binary levels", prompts)
+    prompts = Prompts(patterns=PATTERNS, tasks=apart(1), levels=2)
+    trial = _trial("classes", "other tasks", "four classes as two binary levels (guessing: 3/4)", prompts)
     return Part(name="classes", words="four classes", prompts=prompts, trials=(trial,))
 
 

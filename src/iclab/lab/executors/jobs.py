@@ -13,8 +13,8 @@ from iclab.lab.cells import Cell, MeasurementCell, TrainingCell
 from iclab.lab.events import Advanced, Event, Kind, Listener, Notice
 from iclab.lab.meter import Meter
 from iclab.lab.retries import named
-from iclab.lab.store import BadEntryError, Store
-from iclab.probes import measure
+from iclab.lab.store import BadEntryError, Result, Store
+from iclab.probes import Row, measure
 
 
 class StopRequested(Exception):  # noqa: N818 (not an error)
@@ -35,12 +35,45 @@ def check_limits(workers: int | None, cell_timeout: float | None) -> None:
 
 
 Later = Callable[[Callable[[], None]], None]
-"""Calls a function that stores a cell: at once, or later in another thread."""
+"""Calls a function that stores cells: at once, or later in another thread."""
 
 
 def at_once(write: Callable[[], None]) -> None:
-    """Store a cell before the next one is computed."""
+    """Store cells before the next one is computed."""
     write()
+
+
+STORE_EVERY = 0.25
+"""Seconds after which a job stores what it has finished: many small cells share one wait for the disk."""
+MOST = 64
+"""Cells that a job stores at once."""
+
+
+class _Finished:
+    """The cells of a job that are finished and not stored yet."""
+
+    def __init__(self, store: Store, later: Later, every: float) -> None:
+        self._store, self._later, self._every = store, later, every
+        self._results: list[tuple[Result, Meter]] = []
+        self._last = time.monotonic()
+
+    def add(self, cell: Cell, data: Trained | list[Row], meter: Meter) -> None:
+        """Take a cell, and store it now or with the next ones."""
+        self._results.append((Result(cell, data, meter.stop()), meter))
+        if len(self._results) >= MOST or time.monotonic() - self._last >= self._every:
+            self.store()
+
+    def store(self) -> None:
+        """Store what there is, and say so."""
+        results, self._results, self._last = self._results, [], time.monotonic()
+
+        def write() -> None:
+            self._store.save(result for result, _ in results)
+            for _, meter in results:
+                meter.finish()
+
+        if results:
+            self._later(write)
 
 
 def run_job(
@@ -50,15 +83,20 @@ def run_job(
     threads: int = 1,
     limit: float | None = None,
     later: Later = at_once,
+    every: float = STORE_EVERY,
 ) -> None:
-    """Compute a training, or measurements of one training that the store has.
+    """Compute trainings, and measurements of trainings that come before them or that the store has.
 
-    A cell that takes longer than ``limit`` seconds raises `OverTimeError` at the next step of its engine.
+    What is finished is stored ``every`` so many seconds, and at the end, also if that is an error. A cell that takes
+    longer than ``limit`` seconds raises `OverTimeError` at the next step of its engine.
     """
-    trained = None
-    for cell in cells:
-        with _saying_what_lacks_memory(cell):
-            trained = _run(cell, trained, store, _limited(listen, limit), threads, later)
+    finished, trained = _Finished(store, later, every), None
+    try:
+        for cell in cells:
+            with _saying_what_lacks_memory(cell):
+                trained = _run(cell, trained, store, _limited(listen, limit), threads, finished)
+    finally:
+        finished.store()
 
 
 def _limited(listen: Listener, limit: float | None) -> Listener:
@@ -88,14 +126,15 @@ def _saying_what_lacks_memory(cell: Cell) -> Iterator[None]:
 
 
 def _run(
-    cell: Cell, trained: Trained | None, store: Store, listen: Listener, threads: int, later: Later
-) -> Trained | None:
-    """Compute a cell; return the weights that were read for it, for the next one."""
+    cell: Cell, trained: Trained | None, store: Store, listen: Listener, threads: int, finished: _Finished
+) -> Trained:
+    """Compute a cell; return the weights that it made, or that were read for it, for the next one."""
     if isinstance(cell, TrainingCell):
-        train_cell(cell, store, listen, threads, later)
-        return None
-    trained = trained or _load(cell.training, store, listen, threads)
-    measure_cell(cell, trained, store, listen, threads, later)
+        return train_cell(cell, listen, threads, finished)
+    wanted = cell.training
+    if trained is None or (trained.training, trained.seeds) != (wanted.training, wanted.seeds):
+        trained = _load(wanted, store, listen, threads)
+    measure_cell(cell, trained, listen, threads, finished)
     return trained
 
 
@@ -107,27 +146,20 @@ def _load(cell: TrainingCell, store: Store, listen: Listener, threads: int) -> T
         store.set_aside(error.entry)
         listen(Notice(f"{error.entry}: is corrupted ({error.reason}); it is moved aside and computed again"))
         quietly: Listener = lambda event: listen(event) if isinstance(event, Notice) else None  # noqa: E731
-        train_cell(cell, store, quietly, threads, at_once)
+        train_cell(cell, quietly, threads, _Finished(store, at_once, every=0.0))
         return store.load_training(cell)
 
 
-def train_cell(cell: TrainingCell, store: Store, listen: Listener, threads: int, later: Later) -> None:
-    """Train a group of seeds and store the weights."""
+def train_cell(cell: TrainingCell, listen: Listener, threads: int, finished: _Finished) -> Trained:
+    """Train a group of seeds."""
     meter = Meter(Kind.of(cell), cell.work, listen, threads)
     trained = train(cell.training, cell.seeds, meter.advance, meter.notice, threads)
-    seconds = meter.stop()
-
-    def write() -> None:
-        store.save_training(cell, trained, seconds)
-        meter.finish()
-
-    later(write)
+    finished.add(cell, trained, meter)
+    return trained
 
 
-def measure_cell(
-    cell: MeasurementCell, trained: Trained, store: Store, listen: Listener, threads: int, later: Later
-) -> None:
-    """Measure trained seeds and store the rows."""
+def measure_cell(cell: MeasurementCell, trained: Trained, listen: Listener, threads: int, finished: _Finished) -> None:
+    """Measure trained seeds."""
     meter = Meter(Kind.of(cell), cell.work, listen, threads)
     rows = measure(
         trained,
@@ -140,10 +172,4 @@ def measure_cell(
         advance=meter.advance,
         threads=threads,
     )
-    seconds = meter.stop()
-
-    def write() -> None:
-        store.save_rows(cell, rows, seconds)
-        meter.finish()
-
-    later(write)
+    finished.add(cell, rows, meter)

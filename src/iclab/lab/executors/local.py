@@ -165,7 +165,7 @@ class _Run:
         while job := self._next(number):
             started = time.monotonic()
             try:
-                if job.apart or (job.place == Place.PROCESS and number):
+                if job.apart or (job.place in (Place.SMALL, Place.PROCESS) and 0 < number <= self._schedule.processes):
                     self._process(number).run(job.cells, self._limit)
                     self._unborn = 0
                 else:

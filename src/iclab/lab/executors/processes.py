@@ -6,6 +6,7 @@ process turns into a request to stop, and they exit when the main process dies.
 
 from __future__ import annotations
 
+import atexit
 import multiprocessing
 import multiprocessing.context
 import os
@@ -15,7 +16,7 @@ import threading
 import types
 import warnings
 from collections.abc import Iterator, Sequence
-from concurrent.futures import ProcessPoolExecutor
+from concurrent.futures import Future, ProcessPoolExecutor, ThreadPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
 from contextlib import contextmanager
 from multiprocessing.connection import Connection
@@ -24,9 +25,9 @@ from typing import Any
 
 from iclab.config import OutsideTheoremWarning
 from iclab.lab import memory
-from iclab.lab.cells import Cell, MeasurementCell, TrainingCell
+from iclab.lab.cells import Cell, Described, describe, read_cell
 from iclab.lab.events import Advanced, Event, Finished, Kind, Listener
-from iclab.lab.executors.jobs import StopRequested, run_job
+from iclab.lab.executors.jobs import Later, StopRequested, run_job
 from iclab.lab.store import Store
 
 
@@ -60,11 +61,10 @@ class WorkerProcess:
 
     def run(self, cells: Sequence[Cell], limit: float | None = None) -> None:
         """Run a job; return when it is done. Raise `WorkerDiedError` if the process dies."""
-        described = [cell.model_dump_json() for cell in cells]
-        trains = isinstance(cells[0], TrainingCell)
+        described = [describe(cell) for cell in cells]
         self._finished = 0
         try:
-            self._pool.submit(_job, self._path, trains, described, limit).result()
+            self._pool.submit(_job, self._path, described, limit).result()
         except BrokenProcessPool:
             self._reader.join()  # until it has handed on every event that was sent
             self._finish_stored(cells)
@@ -103,8 +103,10 @@ class WorkerProcess:
             self.stop()
 
     def stop(self) -> None:
-        """Ask it to end the job it runs."""
+        """Ask it to end the job it runs. If it is still starting, which takes long, nobody waits for that."""
         self._stop.close()
+        if not self._started.done():
+            self._context.process.kill()
 
     def close(self) -> None:
         """Wait for it to end, and for its last events."""
@@ -152,6 +154,7 @@ def _interrupts_blocked() -> Iterator[None]:
 # In the worker process.
 
 _events: Connection
+_sending = threading.Lock()
 _stopped = threading.Event()
 
 
@@ -160,6 +163,7 @@ def _start_worker(events: Connection, stop: Connection) -> None:
     _events = events
     warnings.simplefilter("ignore", OutsideTheoremWarning)  # the main process has shown it
     signal.signal(signal.SIGINT, signal.SIG_IGN)
+    atexit.register(os._exit, 0)  # to take torch apart again would take half a second, which the main process waits for
     parent = multiprocessing.parent_process()
     assert parent is not None
 
@@ -176,12 +180,17 @@ def _nothing() -> None:
     """Do nothing: the first job starts the process."""
 
 
-def _job(path: str, trains: bool, described: list[str], limit: float | None) -> None:
-    kind: type[TrainingCell] | type[MeasurementCell] = TrainingCell if trains else MeasurementCell
-    run_job([kind.model_validate_json(cell) for cell in described], Store(path), _send, limit=limit)
+def _job(path: str, cells: list[Described], limit: float | None) -> None:
+    with ThreadPoolExecutor(1) as writer:  # it waits for the disk while the next cells are computed
+        writes: list[Future[None]] = []
+        later: Later = lambda write: writes.append(writer.submit(write))  # noqa: E731
+        run_job([read_cell(cell) for cell in cells], Store(path), _send, limit=limit, later=later)
+    for write in writes:
+        write.result()
 
 
 def _send(event: Event) -> None:
     if isinstance(event, Advanced) and _stopped.is_set():
         raise StopRequested
-    _events.send(event)
+    with _sending:
+        _events.send(event)

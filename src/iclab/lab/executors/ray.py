@@ -14,7 +14,7 @@ from collections.abc import Callable, Sequence
 from typing import Any, Self
 
 from iclab.config import InputError, reason_of
-from iclab.lab.cells import Cell, MeasurementCell, unshippable, users_code
+from iclab.lab.cells import Cell, MeasurementCell, TrainingCell, describe, unshippable, users_code
 from iclab.lab.events import Event, Listener, Notice
 from iclab.lab.executors.jobs import check_limits
 from iclab.lab.executors.ray_cluster import Cluster
@@ -139,19 +139,17 @@ class _Run:
 
     def _send(self) -> None:
         while len(self._sent) < AHEAD * self._schedule.lanes and (job := self._schedule.take(Place.PROCESS)):
-            order = Order(job.trains, [cell.model_dump_json() for cell in job.cells], versions(), self._limit)
+            order = Order([describe(cell) for cell in job.cells], versions(), self._limit)
             task = self._work.options(**resources(job.cells))
-            self._sent[task.remote(order, None if job.trains else self._weights_of(job))] = job
+            self._sent[task.remote(order, *(self._weights_of(cell) for cell in job.needs))] = job
 
-    def _weights_of(self, job: Job) -> Any:
-        """Return the parcel that holds the weights of a job's training, from the store if no node has it."""
-        if job.training not in self._weights:
-            (first, *_) = job.cells
-            assert isinstance(first, MeasurementCell)
-            entry = self._store.pack(first.training)
+    def _weights_of(self, cell: TrainingCell) -> Any:
+        """Return the parcel that holds the weights of a training, from the store if no node has it."""
+        if cell.hash not in self._weights:
+            entry = self._store.pack(cell)
             self._keep_weights(entry, self._ray.put([entry]))
-        self._weights.move_to_end(job.training)
-        return self._weights[job.training][0]
+        self._weights.move_to_end(cell.hash)
+        return self._weights[cell.hash][0]
 
     def _keep_weights(self, entry: Entry, parcel: Any) -> None:
         self._weights[entry.hash] = parcel, sum(map(len, entry.files.values()))
@@ -189,7 +187,7 @@ class _Run:
         self._writers.store(self._sent[stream], lambda: self._unpack(items))
         for item in items:
             match item:
-                case Entry(kind="training"):
+                case Entry(kind="training") if self._schedule.awaits(item.hash):
                     self._keep_weights(item, parcel)
                 case Failed(reason, bug):
                     raise RuntimeError(f"on a worker:\n{reason}") if bug else InputError(reason)
@@ -197,10 +195,9 @@ class _Run:
                     self._give_up(stream)
 
     def _unpack(self, items: Parcel) -> None:
+        self._store.put(item for item in items if isinstance(item, Entry))
         for item in items:
-            if isinstance(item, Entry):
-                self._store.put(item)
-            elif not isinstance(item, (Failed, OverTime)):
+            if not isinstance(item, (Entry, Failed, OverTime)):
                 self._tell(item)
 
     def _tell(self, event: Event) -> None:
@@ -222,7 +219,8 @@ class _Run:
     def _lost(self, stream: Any, how: str, began: bool = True) -> None:
         """Put back what a dead worker or node has not finished. Its weights may be gone, but the store has them."""
         job = self._sent.pop(stream)
-        self._weights.pop(job.training, None)
+        for cell in job.needs:
+            self._weights.pop(cell.hash, None)
         told = self._retries.put_back(self._schedule, job, self._left(job), how, began)
         self._tell(Notice(f"a worker of the cluster {told}"))
         self._looked = float("-inf")

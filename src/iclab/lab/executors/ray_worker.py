@@ -25,7 +25,7 @@ from pydantic import ValidationError
 
 from iclab._version import __version__
 from iclab.config import InputError, OutsideTheoremWarning, explain
-from iclab.lab.cells import Cell, MeasurementCell, TrainingCell
+from iclab.lab.cells import Described, read_cell
 from iclab.lab.events import Event, Finished
 from iclab.lab.executors.jobs import run_job
 from iclab.lab.store import Entry, Store
@@ -56,9 +56,7 @@ Parcel = list[Event | Entry | Failed | OverTime]
 class Order(NamedTuple):
     """A job as it travels."""
 
-    trains: bool
-    cells: list[str]
-    """Descriptions in JSON."""
+    cells: list[Described]
     versions: dict[str, str]
     """Of the driver."""
     limit: float | None
@@ -86,12 +84,12 @@ def difference(asked: dict[str, str], found: dict[str, str]) -> str:
     return f"has {' and '.join(wrong)}; results may differ, so install the same on all nodes" if wrong else ""
 
 
-def work(order: Order, weights: Parcel | None) -> Iterator[Parcel]:
-    """Run a job and yield parcels."""
+def work(order: Order, *weights: Parcel) -> Iterator[Parcel]:
+    """Run a job and yield parcels; ``weights`` have the entries of trainings that it needs."""
     if wrong := difference(order.versions, versions()):
         yield [Failed(f"a node {wrong}")]
         return
-    items: queue.Queue[Event | Entry | Failed | None] = queue.Queue()
+    items: queue.Queue[Parcel | None] = queue.Queue()
     started = time.monotonic()
     threading.Thread(target=_run, args=(order, weights, items), daemon=True).start()
     ended = False
@@ -100,15 +98,15 @@ def work(order: Order, weights: Parcel | None) -> Iterator[Parcel]:
         until = time.monotonic() + SEND_EVERY
         while (left := until - time.monotonic()) > 0:
             try:
-                item = items.get(timeout=left)
+                more = items.get(timeout=left)
             except queue.Empty:
                 break
-            if item is None:
+            if more is None:
                 ended = True
                 break
-            if isinstance(item, Finished):
+            if isinstance(more[-1], Finished):
                 started = time.monotonic()
-            parcel.append(item)
+            parcel += more
         if not ended and order.limit is not None and time.monotonic() - started > order.limit:
             yield [*parcel, OverTime()]
             time.sleep(PATIENCE)
@@ -117,7 +115,7 @@ def work(order: Order, weights: Parcel | None) -> Iterator[Parcel]:
             yield parcel
 
 
-def _run(order: Order, weights: Parcel | None, items: queue.Queue[Event | Entry | Failed | None]) -> None:
+def _run(order: Order, weights: tuple[Parcel, ...], items: queue.Queue[Parcel | None]) -> None:
     """Run a job in a thread of its own, so that another one can send parcels and watch the time."""
     from threadpoolctl import threadpool_limits
 
@@ -126,25 +124,21 @@ def _run(order: Order, weights: Parcel | None, items: queue.Queue[Event | Entry 
     try:
         with tempfile.TemporaryDirectory(prefix="iclab-ray-") as folder, warnings.catch_warnings():
             warnings.simplefilter("ignore", OutsideTheoremWarning)  # the driver has shown it
-            kind: type[TrainingCell] | type[MeasurementCell] = TrainingCell if order.trains else MeasurementCell
-            cells: list[Cell] = [kind.model_validate_json(cell) for cell in order.cells]
+            cells = [read_cell(cell) for cell in order.cells]
             store, waiting = Store(folder, lasting=False).open_for_writing(), iter(cells)
-            for item in weights or ():
-                if isinstance(item, Entry):
-                    store.put(item)
+            store.put(item for parcel in weights for item in parcel if isinstance(item, Entry))
 
             def listen(event: Event) -> None:
-                if isinstance(event, Finished):
-                    items.put(store.pack(next(waiting)))
-                items.put(event)
+                entries = [store.pack(next(waiting))] if isinstance(event, Finished) else []
+                items.put([*entries, event])
 
             with threadpool_limits(1), one_thread():
-                run_job(cells, store, listen)
+                run_job(cells, store, listen, every=0.0)  # no disk to wait for, and each end starts the next time limit
     except ValidationError as error:
-        items.put(Failed(explain(error)))
+        items.put([Failed(explain(error))])
     except InputError as error:
-        items.put(Failed(str(error)))
+        items.put([Failed(str(error))])
     except BaseException:  # of any kind: the driver is to hear of it
-        items.put(Failed(traceback.format_exc(), bug=True))
+        items.put([Failed(traceback.format_exc(), bug=True)])
     finally:
         items.put(None)

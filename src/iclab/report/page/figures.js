@@ -1,6 +1,7 @@
 // Figures: Vega draws each one when it comes near the viewport, so that the page opens fast.
-const figures = read("figures");
+const figures = {};
 const NARROW = 640; // below this width, in pixels, panels stand one below the other
+const LEAST = 460; // the same in a card, which has room for small panels only
 const SPACING = 24; // between panels
 const AXIS = 56; // first guess of the width of a vertical axis; fit() corrects it
 const LIMITS = [120, 680]; // the width of a panel without axes
@@ -13,9 +14,24 @@ const VARIABLES = {
   "#222222": "var(--ink)", "#000000": "var(--ink)", "#ffffff": "var(--paper)",
   "#440154": "var(--violet)", "#414487": "var(--indigo)",
 };
-const prepared = (key, value) => (Object.hasOwn(VARIABLES, value) ? VARIABLES[value] : value);
-for (const [id, figure] of Object.entries(figures)) {
-  figures[id] = { ...JSON.parse(JSON.stringify(figure), prepared), hidden: new Set(), view: null };
+
+// Vega writes plain text: κ_a' becomes κₐ′, as far as there are such signs.
+const LOWERED = { a: "ₐ", i: "ᵢ", j: "ⱼ", k: "ₖ", tr: "ₜᵣ", ts: "ₜₛ", 1: "₁", 2: "₂" };
+const lowered = (text) => text
+  .replace(/(?<![A-Za-z])([A-Za-zµα-ω])_(a|i|j|k|tr|ts)(?![A-Za-z])/g, (_, letter, below) => letter + LOWERED[below])
+  .replace(/(?<![A-Za-z])([MS])([12])(?![0-9])/g, (_, letter, below) => letter + LOWERED[below])
+  .replace(/(?<=[α-ωₐ])'/g, "′")
+  .replace(/\^l\b/g, "ˡ");
+function prepared(key, value) {
+  if (typeof value !== "string") return value;
+  return Object.hasOwn(VARIABLES, value) ? VARIABLES[value] : lowered(value);
+}
+
+// The page holds all figures as compressed JSON.
+async function unpack(id) {
+  const bytes = Uint8Array.from(atob(document.getElementById(id).textContent), (sign) => sign.charCodeAt(0));
+  const json = new Response(new Blob([bytes]).stream().pipeThrough(new DecompressionStream("gzip")));
+  return JSON.parse(await json.text(), prepared);
 }
 
 const places = [...document.querySelectorAll(".figure")];
@@ -26,7 +42,7 @@ const roomOf = (place) => place.parentElement.clientWidth;
 const columnsAt = (place) => {
   const figure = figureAt(place);
   const room = roomOf(place);
-  if (room < NARROW) return 1;
+  if (room < (place.closest(".card") ? LEAST : NARROW)) return 1;
   let columns = Math.max(1, Math.min(figure.columns, panelsOf(figure).length));
   while (columns % 2 === 0 && columns * (NEEDED + SPACING) - SPACING > room) columns /= 2; // so that rows stay whole
   return columns;
@@ -75,12 +91,15 @@ async function draw(place) {
   const columns = columnsAt(place);
   const width = limited(figure, (roomOf(place) - SPACING * (columns - 1)) / columns - AXIS);
   place.dataset.columns = columns;
+  figure.label ??= place.getAttribute("aria-label");
   try {
     const { view } = await vegaEmbed(place, specOf(figure, columns, width), { ...OPTIONS, config: config() });
     if (+place.dataset.columns !== columns) { view.finalize(); return; } // the window has changed meanwhile
     figure.view?.finalize();
     figure.view = view;
     place.classList.remove("problem");
+    place.setAttribute("role", "img"); // Vega takes both away
+    place.setAttribute("aria-label", figure.label);
     await fit(place);
   } catch (error) {
     place.textContent = `The figure cannot be drawn. ${error}`;
@@ -160,10 +179,11 @@ function addLegend(place) {
   const list = document.createElement("fieldset");
   list.className = "legend";
   list.innerHTML = `<legend>Series of ${safe(place.dataset.figure)}</legend>`;
+  const switches = !place.closest(".card"); // the whole figure has them
   for (const series of figure.legend) {
-    const label = document.createElement("label");
-    label.innerHTML = `<input type="checkbox" checked>${sample(series)}<span>${safe(series.name)}</span>`;
-    label.firstChild.addEventListener("change", (event) => {
+    const label = document.createElement(switches ? "label" : "span");
+    label.innerHTML = `${switches ? '<input type="checkbox" checked>' : ""}${sample(series)}<span>${safe(series.name)}</span>`;
+    if (switches) label.firstChild.addEventListener("change", (event) => {
       figure.hidden[event.target.checked ? "delete" : "add"](series.name);
       figure.view?.signal("hidden", [...figure.hidden]).runAsync();
     });
@@ -172,15 +192,18 @@ function addLegend(place) {
   place.parentElement.after(list);
 }
 
-places.forEach(addLegend);
-places.forEach(reserve);
-
 const near = new IntersectionObserver((entries) => {
   for (const { isIntersecting, target } of entries) {
     if (isIntersecting && !target.dataset.columns) draw(target);
   }
 }, { rootMargin: "800px" });
-places.forEach((place) => near.observe(place));
+
+const ready = unpack("figures").then((found) => {
+  for (const [id, figure] of Object.entries(found)) figures[id] = { ...figure, hidden: new Set(), view: null };
+  places.forEach(addLegend);
+  places.forEach(reserve);
+  places.forEach((place) => near.observe(place));
+});
 
 addEventListener("beforeprint", () => places.filter((p) => drawable(p) && !p.dataset.columns).forEach(draw));
 
@@ -189,7 +212,8 @@ document.querySelectorAll("details:has(.figure)").forEach((fold) => {
   fold.addEventListener("toggle", () => { if (fold.open) fold.querySelectorAll(".figure").forEach(reserve); });
 });
 
-addEventListener("resize", () => {
+addEventListener("resize", async () => {
+  await ready;
   for (const place of places.filter(drawable)) {
     reserve(place);
     if (!place.dataset.columns) continue;

@@ -20,29 +20,6 @@ themeButton.addEventListener("click", () => {
 system.addEventListener("change", applyTheme);
 applyTheme();
 
-// Filters of the scoreboard.
-const rows = [...document.querySelectorAll(".board tbody tr")];
-const filters = [...document.querySelectorAll("[data-filter]")];
-
-function matches(row, kind, value) {
-  if (kind === "words") return value.toLowerCase().split(/\s+/).every((word) => row.dataset.search.includes(word));
-  if (kind === "models") return row.dataset.models.split(" ").includes(value);
-  return row.dataset[kind] === value;
-}
-
-function filter() {
-  let shown = 0;
-  for (const row of rows) {
-    row.hidden = !filters.every(({ dataset, value }) => !value || matches(row, dataset.filter, value));
-    shown += !row.hidden;
-  }
-  document.getElementById("shown").textContent = `${shown} of ${rows.length} claims`;
-}
-
-filters.forEach((control) => control.addEventListener("input", filter));
-document.querySelector(".filters").addEventListener("submit", (event) => event.preventDefault());
-filter();
-
 // Source code of models, each text stored once.
 const code = read("code");
 document.querySelectorAll("[data-code]").forEach((place) => { place.textContent = code[place.dataset.code]; });

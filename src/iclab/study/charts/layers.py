@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from iclab.study.charts.look import INK, PAPER, Series, Shading
+from iclab.study.charts.look import ON_DARK, ON_LIGHT, PAPER, Series, Shading
 
 Layer = dict[str, Any]
 Channel = dict[str, Any]
@@ -96,7 +96,7 @@ def tiles(records: Records, shading: Shading, x: Channel, y: Channel) -> list[La
     tips = [_tip("y", y["title"] or "y"), _tip("x", x["title"] or "x"), _tip("value", "value", number=True)]
     colour = {"field": "value", "type": "quantitative", "legend": None, "scale": shading.scale()}
     place: dict[str, Any] = {"x": x, "y": y, "tooltip": tips}
-    ink = {"condition": {"test": shading.dark_test(), "value": PAPER}, "value": INK}
+    ink = {"condition": {"test": shading.dark_test(), "value": ON_DARK}, "value": ON_LIGHT}
     text = {"type": "text", "fontSize": 9.5}
     return [
         _layer(records, {"type": "rect"}, place | {"color": colour}, hides=False),

@@ -9,6 +9,8 @@ INK = "#222222"
 """Text and reference curves. The page replaces it in its dark theme."""
 PAPER = "#ffffff"
 """The background, and the inside of hollow marks. The page replaces it too."""
+ON_LIGHT, ON_DARK = "#212121", "#fefefe"
+"""Text on coloured tiles, which look alike in both themes."""
 FAINT = "#8a8a8a"
 PALETTE = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00")
 """For curves that are not models."""
