@@ -26,7 +26,7 @@ def test_a_page_prints_what_was_measured(page):
 @by_page
 def test_every_number_is_a_quote_or_a_setting(page):
     unquoted = page.unquoted()
-    assert not unquoted, "\n".join(["add quotes or settings to docs/quotes", *unquoted])
+    assert not unquoted, "\n".join(["add quotes or settings to tools/quotes", *unquoted])
 
 
 def test_no_page_with_numbers_is_forgotten():
@@ -34,7 +34,7 @@ def test_no_page_with_numbers_is_forgotten():
     listed = {page.path for page in PAGES} | set(NOT_COVERED)
     assert listed <= pages
     unquoted = [line for path in sorted(pages - listed) for line in Page(path, {}).unquoted()]
-    assert not unquoted, "\n".join(["quote these, or add the page to NOT_COVERED in docs/quotes/listed.py", *unquoted])
+    assert not unquoted, "\n".join(["quote these, or add the page to NOT_COVERED in tools/quotes/listed.py", *unquoted])
 
 
 def test_every_query_was_answered():
