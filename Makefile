@@ -4,6 +4,7 @@
 # make test-fast   the tests of the daily loop (about a minute on two cores, more the first time, which compiles)
 # make test-nightly  what takes too long for every day: thousands of odd requests, faults of processes and file systems
 # make test-text   real sentences from end to end: M-tab6 and M-tab7 on some of TEXT_DATA (installs the extra text)
+# make numbers     read every number in README and docs from the full edition in STORE, and say which is printed otherwise
 # make test-lowest   the fast tests with the lowest versions that pyproject.toml allows (constraints-lowest.txt)
 # make test-dist   the wheel and the source archive, built, installed into a new environment and used outside the clone
 # make docs        the documentation site in site/, notebooks executed; a warning or a dead link fails
@@ -15,7 +16,7 @@
 PYTHON ?= python3
 BIN := .venv/bin
 
-.PHONY: reproduce test test-fast test-nightly test-ray test-text test-lowest test-dist docs dist cards lint
+.PHONY: reproduce test test-fast test-nightly test-ray test-text test-lowest test-dist docs dist cards numbers lint
 
 reproduce: .venv
 	$(BIN)/iclab reproduce --quick
@@ -40,6 +41,11 @@ test-text: .venv
 	$(BIN)/pytest tests/text
 	HF_HUB_OFFLINE=1 $(BIN)/iclab run M-tab6 M-tab7 --quick --text-data $(TEXT_DATA) --out results/text \
 	    --set train_sentences=400 --set test_sentences=150
+
+STORE ?= results/store
+
+numbers: .venv
+	PYTHONPATH=tools $(BIN)/python -m quotes --store $(STORE) $(OPTIONS)
 
 test-lowest:
 	$(PYTHON) -m venv build/lowest

@@ -14,6 +14,7 @@ pytestmark = pytest.mark.slow
 
 README = Path(__file__).parent.parent / "README.md"
 DOCS = README.parent / "docs"
+SHOWN = re.findall(r"^    (Run\(.*)$", README.read_text(), re.MULTILINE)
 
 
 def examples(page):
@@ -36,7 +37,10 @@ def test_its_examples_run(capsys, tmp_path, monkeypatch):
     mamba, linear, mine = capsys.readouterr().out.strip().splitlines()
     assert float(re.search(r"\) ([\d.e-]+) \(over seeds", mamba).group(1)) < 0.01
     assert float(re.search(r"\) ([\d.e-]+) \(over seeds", linear).group(1)) > 0.9
-    assert mine.startswith("Run(Mine, 16 seeds")
+    for said, shown in zip((mamba, linear, mine), SHOWN, strict=True):
+        assert said.split(")")[0] == shown.split(")")[0]
+        numbers, printed = ([float(n) for n in re.findall(r"\d\.\d+", text)] for text in (said, shown))
+        assert numbers[: len(printed)] == pytest.approx(printed, rel=0.1)
     for code in others:
         exec(compile(code, "python.md", "exec"), names)
     assert names["answer"].output.shape == (16, 5, 1)
