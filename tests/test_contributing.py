@@ -47,7 +47,7 @@ def test_the_guides_model_of_ones_own_passes_the_checks_and_trains_from_the_comm
     monkeypatch.syspath_prepend(tmp_path)
     tests = importlib.import_module("test_mine")
     tests.test_mine()
-    assert capsys.readouterr().out.startswith("Mine: 13 checks passed, 0 skipped")
+    assert capsys.readouterr().out.startswith("Mine: 16 checks passed, 1 skipped")
     (mark,) = tests.test_mine_by_check.pytestmark
     assert mark.args[1][0][0] == "builds"
     tests.test_mine_by_check(*mark.args[1][0])

@@ -77,7 +77,8 @@ def test_with_rows_altered_the_card_says_something_else(report):
     rows = section.outcome.rows
 
     def error(model):
-        found = [r["error"] for r in rows if (r["model"], r["labels"], r["outlier_fraction"]) == (model, "flip", 0.6)]
+        wanted = {"model": model, "outlier_labels": "flip", "outlier_fraction": 0.6}
+        found = [row["error"] for row in rows if wanted.items() <= row.items()]
         return share(sum(found) / len(found))
 
     words = "it errs in {} of prompts, and linear attention in {}."

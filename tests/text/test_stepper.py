@@ -37,7 +37,7 @@ DATA = {
 
 
 def test_sentences_are_shown_as_text_with_triggers_marked_and_gates_below():
-    markup = re.search(r'<div class="stepper".*?\n    </div>', (PAGE / "index.html.j2").read_text(), re.DOTALL)[0]
+    markup = re.search(r'<div class="stepper".*?\n    </div>', (PAGE / "parts.html.j2").read_text(), re.DOTALL)[0]
     markup = re.sub(r"\{\{.*?\}\}", "s", markup)
     scripts = (PAGE / "script.js").read_text().splitlines()
     helpers = "\n".join(line for line in scripts if line.startswith(("const safe", "const read")))
