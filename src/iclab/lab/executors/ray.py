@@ -119,10 +119,13 @@ class _Run:
                 self._send()
                 for stream in self._ready():
                     self._receive(stream)
-        finally:
-            for stream in self._sent:
-                self._ray.cancel(stream, force=True)
+        except BaseException:
+            # Workers end with their driver's connection. To cancel them one by one would crash this process if one of
+            # them happens to end by itself: "Check failed: it != submissible_tasks_.end()" in Ray.
             self._writers.close()
+            self._cluster.close()
+            raise
+        self._writers.close()
         self._retries.settle(self._listen)
 
     def _look(self) -> None:
