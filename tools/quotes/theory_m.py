@@ -10,7 +10,7 @@ ring1, ring3 = readings(tasks="ring:1"), readings(tasks="ring:3")
 INTRO: Quotes = {
     "Its clock is predicted within # %": below(*clock_off("star")),
     "a neighbour fail in # to # % of prompts": [
-        100 * claim("M-kernel.distance2").at(f"{ring} of 6") for ring in ("ring:1", "ring:2")
+        100 * claim("M-kernel.distance2").at(graph) for graph in ("ring:3 of 12", "ring:2 of 6")
     ],
     "(`ring:1`: # under random labels": ring1(model="linear", outlier_fraction=0.55, outlier_labels="random"),
     "errs in # % of clean prompts and in # % at α = 0.75": [
