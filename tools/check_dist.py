@@ -18,13 +18,13 @@ from collections import Counter
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[1]
-LEFT_OUT = {"__pycache__"}
 
 
 def files(folder: str) -> set[str]:
-    """Return the files of a folder of the clone, relative to it."""
-    found = (path for path in (ROOT / folder).rglob("*") if path.is_file() and not LEFT_OUT & set(path.parts))
-    return {path.relative_to(ROOT / folder).as_posix() for path in found}
+    """Return the files of a folder of the clone, relative to it, without what programs keep for themselves."""
+    found = (path.relative_to(ROOT / folder) for path in (ROOT / folder).rglob("*") if path.is_file())
+    kept = (path for path in found if not any(part.startswith((".", "__pycache__")) for part in path.parts))
+    return {path.as_posix() for path in kept}
 
 
 def check_contents(wheel: Path, archive: Path) -> None:
@@ -34,7 +34,7 @@ def check_contents(wheel: Path, archive: Path) -> None:
     assert not missing, f"not in {wheel.name}: {sorted(missing)}"
     with tarfile.open(archive) as opened:
         held = {name.partition("/")[2] for name in opened.getnames()}
-    needed = {f"{folder}/{name}" for folder in ("src", "tests", "docs", "tools") for name in files(folder)}
+    needed = {f"{folder}/{name}" for folder in ("src", "tests", "docs", "tools", "examples") for name in files(folder)}
     needed |= {"Makefile", "constraints.txt", "pyproject.toml", "zensical.toml", "README.md", "CHANGELOG.md", "LICENSE"}
     assert not needed - held, f"not in {archive.name}: {sorted(needed - held)}"
     print(f"{wheel.name} and {archive.name} are complete")
