@@ -236,9 +236,12 @@ def test_everything_can_be_reached_by_keyboard_in_reading_order(page):
         f'all = [...document.querySelectorAll("{kinds}")].filter((one) => one.checkVisibility()).slice(0, 60)'
     )
     reached = []
-    for _ in range(60):
+    while len(reached) < 60:
         page.keyboard.press("Tab")
+        assert page.evaluate("document.activeElement !== document.body")
         reached.append(page.evaluate("all.indexOf(document.activeElement)"))
+        if reached[-1] < 0:  # a control of a figure that was drawn meanwhile
+            reached.pop()
     assert reached == list(range(60))
     page.locator(".stepper .which").focus()
     for name in ("when", "where", "back", "play", "on", "strips"):
