@@ -130,6 +130,33 @@ def test_a_first_picture_comes_before_the_end_and_a_change_ends_long_work(go):
     assert page.evaluate("[...results.values()].every((row) => row.generation === generation && row.step === 25)")
 
 
+def test_a_change_leaves_the_last_picture_until_there_is_a_new_one(go):
+    page = go(SMALL)
+    curves = "document.querySelectorAll('#chart-error polyline').length"
+    assert page.evaluate(f"start(); drawAll(); {curves}") == 3
+
+
+def test_buttons_copy_the_code_and_the_address(browser, address):
+    page = browser.new_page()
+    page.context.grant_permissions(["clipboard-read", "clipboard-write"])
+    page.goto(f"{address}#{SMALL}")
+    page.locator("#copy").click()
+    page.locator("#copy", has_text="Copied").wait_for()
+    assert page.evaluate("navigator.clipboard.readText()") == page.url
+    page.locator("#as-code").click()
+    for name in ("python", "commands"):
+        page.locator(f"#copy-{name}").click()
+        page.locator(f"#copy-{name}", has_text="Copied").wait_for()
+        assert page.evaluate("navigator.clipboard.readText()") == page.locator(f"#{name}").text_content()
+    page.evaluate("navigator.clipboard.writeText('')")
+    page.evaluate("Object.defineProperty(navigator, 'clipboard', { value: undefined })")  # as from plain HTTP
+    page.evaluate("document.execCommand = (name) => name === 'copy' && (window.taken = String(getSelection()), true)")
+    page.locator("#copy").click()
+    page.wait_for_function("window.taken !== undefined")
+    assert page.evaluate("taken") == page.url
+    page.close()
+
+
 @pytest.mark.parametrize(
     "words",
     [

@@ -1,7 +1,8 @@
 // The page: controls change the state, the state starts the workers, their pictures are drawn.
 "use strict";
 
-let state = usualState(), generation = 0, results = new Map(), waiting = false, started = 0;
+let state = usualState(), generation = 0, results = new Map(), waiting = 0, started = 0;
+const PAUSE = 100; // milliseconds between pictures after the first, so that drawing leaves the cores to training
 
 // Theme: the system's, unless the reader chooses one.
 const system = matchMedia("(prefers-color-scheme: dark)");
@@ -32,8 +33,7 @@ for (const worker of workers) {
   worker.onmessage = ({ data }) => {
     if (data.generation !== generation) return;
     results.set(`${data.key}/${data.seed}`, data);
-    if (!waiting) requestAnimationFrame(drawAll);
-    waiting = true;
+    waiting ||= setTimeout(() => requestAnimationFrame(drawAll), document.body.dataset.first ? PAUSE : 0);
   };
 }
 
@@ -41,6 +41,8 @@ for (const worker of workers) {
 function start() {
   const jobs = workers.map(() => []), about = describe(state);
   generation++;
+  clearTimeout(waiting);
+  waiting = 0;
   results = new Map();
   started = performance.now();
   delete document.body.dataset.first;
@@ -129,7 +131,9 @@ function makeControls() {
   });
   byId("reset").addEventListener("click", () => { byId("preset").value = ""; change(usualState()); });
   byId("which").addEventListener("change", () => { look({ shown: byId("which").value, step: 0 }); show(); drawAll(); });
-  byId("copy").addEventListener("click", () => navigator.clipboard?.writeText(location.href).then(() => { byId("copy").textContent = "Copied"; }, () => {}));
+  letCopy(byId("copy"), () => location.href);
+  for (const name of ["python", "commands"]) letCopy(byId(`copy-${name}`), () => byId(name).textContent);
+  byId("as-code").addEventListener("click", showCode);
   byId("kernel-step").addEventListener("input", ({ target }) => { look({ step: Number(target.dataset.steps.split(",")[target.value]) }); drawAll(); });
   byId("moment").addEventListener("click", () => { look({ step: 0 }); drawAll(); });
   byId("another").addEventListener("click", () => { look({ prompt: (state.prompt + 1) % CONTENT.mostPrompts, edits: "" }); newPrompt(); });
@@ -166,8 +170,11 @@ function newPrompt() {
   drawPrompt();
 }
 
+let answered; // the result that the prompt was last answered with
+
 function drawPrompt() {
   const { test } = describe(state), key = shownModel(), shown = results.get(`${key}/0`), { form, label } = CONTENT.models[key];
+  answered = shown;
   byId("prompt-number").textContent = state.prompt;
   byId("undo").disabled = !state.edits;
   if (shown?.products) drawEditor(answerPrompt(shown, form, test), test, label);
