@@ -94,9 +94,9 @@ TRAIN = """([model, d, recipe, seed, tests, count]) => {
   const s = new Seed(model, d, recipe, seed);
   while (s.step < recipe.steps && s.diverged < 0) s.train();
   const errors = tests.map((test) => {
-    const tables = testTables(s, test);
+    const tables = testTables(s, test), fractions = [0.1, test.fraction];
     let wrong = 0;
-    for (let start = 0; start < count; start += LANES) wrong += countErrors(s, tables, test.labels, [0.1, test.fraction], start)[1];
+    for (let start = 0; start < count; start += LANES) wrong += countErrors(s, tables, test.labels, fractions, start)[1];
     return wrong;
   });
   return { key: [...s.key], query: [...s.query], gate: [...s.gate], number: s.flow.number, losses: [...s.losses],
