@@ -96,7 +96,7 @@ TRAIN = """([model, d, recipe, seed, tests, count]) => {
   const errors = tests.map((test) => {
     const tables = testTables(s, test), fractions = [0.1, test.fraction];
     let wrong = 0;
-    for (let start = 0; start < count; start += LANES) wrong += countErrors(s, tables, test.labels, fractions, start)[1];
+    for (let at = 0; at < count; at += LANES) wrong += countErrors(s, tables, test.labels, fractions, at)[1];
     return wrong;
   });
   return { key: [...s.key], query: [...s.query], gate: [...s.gate], number: s.flow.number, losses: [...s.losses],
