@@ -76,15 +76,15 @@ function meanKernel(rows, k) {
 }
 
 // The law is for an active hinge. The experiment M-kernel judges it while the loss is above 0.5; this is the last step
-// before the loss first falls to that.
+// before the loss first falls to that, and whether it has fallen.
 function momentOf(kept) {
-  const known = kept.filter(({ loss }) => loss !== null), fallen = known.findIndex(({ loss }) => loss <= CONTENT.active);
-  return known[(fallen < 0 ? known.length : fallen) - 1] || null;
+  const known = kept.filter(({ loss }) => loss !== null), first = known.findIndex(({ loss }) => loss <= CONTENT.active);
+  return { moment: known[(first < 0 ? known.length : first) - 1] || null, fallen: first >= 0 };
 }
 
 // The kernel at the chosen step, or at the moment of the law, beside the law. Returns the step.
 function drawKernel(rows, key, state) {
-  const kept = keptSteps(rows), moment = momentOf(kept), slider = byId("kernel-step");
+  const kept = keptSteps(rows), { moment, fallen } = momentOf(kept), slider = byId("kernel-step");
   const shown = state.step ? kept.findLast(({ step }) => step <= state.step) || kept[0] : moment || kept[0];
   const fit = drawMaps(rows, key, state, kept.indexOf(shown)), time = predictedTime(state, key, shown.step);
   slider.max = kept.length - 1;
@@ -94,7 +94,7 @@ function drawKernel(rows, key, state) {
   byId("kernel-moment").replaceChildren(...(moment ? [element("option", { value: kept.indexOf(moment) })] : []));
   byId("out-step").textContent = `${shown.step}${shown.loss === null ? "" : `, loss ${shown.loss.toFixed(2)}`}`;
   byId("moment").disabled = !state.step;
-  byId("fit").textContent = `Left: W_BᵀW_C of ${CONTENT.models[key].label} ${when(shown, moment)} Right: δ² exp(2τL) with τ = ${fit.time.toFixed(2)} fitted, R² = ${fit.r2.toFixed(3)}. Predicted with nothing fitted, for small steps and gates as at w = 0: τ = ${time.toFixed(2)}.`;
+  byId("fit").textContent = `Left: W_BᵀW_C of ${CONTENT.models[key].label} ${when(shown.step, moment, fallen)} Right: δ² exp(2τL) with τ = ${fit.time.toFixed(2)} fitted, R² = ${fit.r2.toFixed(3)}. Predicted with nothing fitted, for small steps and gates as at w = 0: τ = ${time.toFixed(2)}.`;
   return shown.step;
 }
 
@@ -109,7 +109,8 @@ function drawMaps(rows, key, state, k) {
   return fit;
 }
 
-function when({ step }, moment) {
+function when(step, moment, fallen) {
+  if (!fallen) return `after step ${step}${moment ? `; the loss has not fallen to ${CONTENT.active} yet` : ""}.`;
   if (!moment) return `after step ${step}. The loss is below ${CONTENT.active} from the first step on, and the law is about what comes before.`;
   if (step === moment.step) return `after step ${step}, the last before the loss falls to ${CONTENT.active}: the law holds until about then.`;
   return step < moment.step ? `after step ${step}, before the loss falls to ${CONTENT.active}.` : `after step ${step}. The law held until about step ${moment.step}; since then the hinge is 0 for many prompts.`;

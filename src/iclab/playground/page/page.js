@@ -72,6 +72,28 @@ function change(changes) {
   show();
 }
 
+// Go to a preset: the usual settings but for some changes, and a figure to look at.
+function jump({ changes, place }) {
+  endTour();
+  change({ ...usualState(), ...changes });
+  pointAt(place);
+}
+
+// The preset with the settings of the page, whatever is looked at; of several the one that is chosen.
+function presetOf(state) {
+  const usual = usualState(), settings = Object.keys(usual).filter((key) => !Object.hasOwn(VIEWS, key));
+  const same = CONTENT.presets.filter(({ changes }) => settings.every((key) => state[key] === (changes[key] ?? usual[key])));
+  return same.find(({ key }) => key === byId("preset").value) || same[0];
+}
+
+// Put a frame around one figure, or around none.
+function pointAt(place) {
+  document.querySelector(".place")?.classList.remove("place");
+  if (!place) return;
+  byId(place).closest("figure").classList.add("place");
+  byId(place).closest("figure").scrollIntoView({ block: "nearest" });
+}
+
 // Look at something else: nothing is trained again.
 function look(changes) {
   Object.assign(state, changes);
@@ -123,13 +145,14 @@ function makeControls() {
     row.append(box, dotOf(key), document.createTextNode(label));
     byId("models").append(row);
   }
-  byId("preset").append(element("option", { value: "" }, "choose a preset …"));
+  byId("preset").append(element("option", { value: "" }, "none of these"));
   for (const { key, title } of CONTENT.presets) byId("preset").append(element("option", { value: key }, title));
   byId("preset").addEventListener("change", () => {
     const preset = CONTENT.presets.find(({ key }) => key === byId("preset").value);
-    if (preset) change({ ...usualState(), ...preset.changes });
+    if (preset) jump(preset);
+    else show();
   });
-  byId("reset").addEventListener("click", () => { byId("preset").value = ""; change(usualState()); });
+  byId("reset").addEventListener("click", () => { jump({ changes: {}, place: "" }); });
   byId("which").addEventListener("change", () => { look({ shown: byId("which").value, step: 0 }); show(); drawAll(); });
   letCopy(byId("copy"), () => location.href);
   for (const name of ["python", "commands"]) letCopy(byId(`copy-${name}`), () => byId(name).textContent);
@@ -149,6 +172,7 @@ function show() {
   }
   for (const { key } of CONTENT.choices) byId(`set-${key}`).value = state[key];
   byId("set-patterns").querySelector("[value=paper]").disabled = state.v !== 3;
+  byId("preset").value = presetOf(state)?.key ?? "";
   const chosen = state.models.split(","), shown = shownModel();
   for (const key of Object.keys(CONTENT.models)) byId(`model-${key}`).checked = chosen.includes(key);
   byId("which").replaceChildren(...chosen.map((key) => element("option", { value: key }, CONTENT.models[key].label)));
