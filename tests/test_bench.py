@@ -64,6 +64,7 @@ def quick(monkeypatch):
     monkeypatch.setattr(rows, "jax_loop", lambda training, steps, seeds: lambda: 0.5)
     monkeypatch.setattr(browser, "obstacle", lambda: "")
     monkeypatch.setattr(browser, "page_times", lambda training, workers, times: [[{"seconds": 0.5}] * workers] * times)
+    monkeypatch.setattr(browser, "first_pictures", lambda changes: [80.0, 40.0, 60.0])
     monkeypatch.setattr(room, "Workers", Here)
     monkeypatch.setattr(room, "stages", lambda training: {"forward": 1.0})
     monkeypatch.setattr(room, "memory", lambda family: {"steps": [1, 2], "peak_bytes": [3, 4]})
@@ -96,6 +97,7 @@ def test_the_whole_table(quick, capsys, tmp_path):
     shown = capsys.readouterr().out
     assert "no C++ compiler (test)" in shown
     assert "softmax-mlp, all probes" in shown
+    assert "60 ms after a change (median of 3 changes while it trains; at most 80 ms)" in " ".join(shown.split())
     path, target = tmp_path / "bench.json", tmp_path / "speed.md"
     path.write_text(json.dumps(result))
     target.write_text(f"before\n{page.BEGIN}old\n{page.END}after\n")
@@ -106,6 +108,19 @@ def test_the_whole_table(quick, capsys, tmp_path):
     assert text.endswith("after\n")
     assert text.count("| deep-softmax |") == page.markdown(page.tables(result)).count("| deep-softmax |") > 0
     assert "old" not in text
+
+
+def test_a_page_that_cannot_be_written_is_refused_in_one_line(tmp_path):
+    found, target = tmp_path / "bench.json", tmp_path / "speed.md"
+    with pytest.raises(SystemExit, match="usage: "):
+        page.main([])
+    with pytest.raises(SystemExit, match=r"bench\.json: cannot be read"):
+        page.main([str(found), str(target)])
+    target.write_text("no marks")
+    found.write_text("{}")
+    with pytest.raises(SystemExit, match=r"speed\.md: has no lines"):
+        page.main([str(found), str(target)])
+    assert target.read_text() == "no marks"
 
 
 def row(name, rate, work="train", threads=1):
@@ -140,6 +155,7 @@ def test_without_a_browser_one_line_says_so(quick, monkeypatch, capsys):
     result = room.bench(1, measured=(small(FAMILIES["linear"]),), sizes=quick)
     print_bench(page.tables(result))
     assert capsys.readouterr().out.count("linear, train, browser: playwright is not installed.") == 1
+    assert result["first_pictures"] is None
 
 
 def test_one_family_can_be_chosen(capsys):

@@ -93,7 +93,12 @@ def test_prompts_differ_from_seed_to_seed(page):
 TRAIN = """([model, d, recipe, seed, tests, count]) => {
   const s = new Seed(model, d, recipe, seed);
   while (s.step < recipe.steps && s.diverged < 0) s.train();
-  const errors = tests.map((test) => countErrors(s, testTables(s, test), test.labels, 0, count));
+  const errors = tests.map((test) => {
+    const tables = testTables(s, test), fractions = [0.1, test.fraction];
+    let wrong = 0;
+    for (let at = 0; at < count; at += LANES) wrong += countErrors(s, tables, test.labels, fractions, at)[1];
+    return wrong;
+  });
   return { key: [...s.key], query: [...s.query], gate: [...s.gate], number: s.flow.number, losses: [...s.losses],
     errors, diverged: s.diverged };
 }"""

@@ -130,6 +130,33 @@ def test_a_first_picture_comes_before_the_end_and_a_change_ends_long_work(go):
     assert page.evaluate("[...results.values()].every((row) => row.generation === generation && row.step === 25)")
 
 
+def test_a_change_leaves_the_last_picture_until_there_is_a_new_one(go):
+    page = go(SMALL)
+    curves = "document.querySelectorAll('#chart-error polyline').length"
+    assert page.evaluate(f"start(); drawAll(); {curves}") == 3
+
+
+def test_buttons_copy_the_code_and_the_address(browser, address):
+    page = browser.new_page()
+    page.context.grant_permissions(["clipboard-read", "clipboard-write"])
+    page.goto(f"{address}#{SMALL}")
+    page.locator("#copy").click()
+    page.locator("#copy", has_text="Copied").wait_for()
+    assert page.evaluate("navigator.clipboard.readText()") == page.url
+    page.locator("#as-code").click()
+    for name in ("python", "commands"):
+        page.locator(f"#copy-{name}").click()
+        page.locator(f"#copy-{name}", has_text="Copied").wait_for()
+        assert page.evaluate("navigator.clipboard.readText()") == page.locator(f"#{name}").text_content()
+    page.evaluate("navigator.clipboard.writeText('')")
+    page.evaluate("Object.defineProperty(navigator, 'clipboard', { value: undefined })")  # as from plain HTTP
+    page.evaluate("document.execCommand = (name) => name === 'copy' && (window.taken = String(getSelection()), true)")
+    page.locator("#copy").click()
+    page.wait_for_function("window.taken !== undefined")
+    assert page.evaluate("taken") == page.url
+    page.close()
+
+
 @pytest.mark.parametrize(
     "words",
     [
@@ -179,6 +206,11 @@ def test_the_kernel_is_shown_while_its_law_holds_and_fits_as_in_python(go):
     assert "the last before the loss falls to 0.5" in said
 
 
+def test_no_law_is_claimed_while_the_loss_stays_high(go):
+    page = go(f"{SMALL}&models=mamba&eta=0.05&delta=0.01")
+    assert "the loss has not fallen to 0.5 yet" in page.locator("#fit").inner_text()
+
+
 def test_the_kernel_can_be_seen_at_other_steps(go):
     page = go("l=6&b=16&t=100&models=mamba")
     slider = page.locator("#kernel-step")
@@ -213,6 +245,25 @@ def test_presets_and_their_commands_are_understood(go, preset):
         assert request.test["test"].outliers.scale == state["kat"]
         assert request.training().recipe.step_size == pytest.approx(models()[key]["stepSize"] * state["eta"])
         assert request.training().recipe.frozen == (("gate",) if state["w"] == "zero" and key == "mamba" else ())
+
+
+def test_the_preset_that_is_named_is_the_one_that_is_shown(go):
+    page = go(SMALL, done=False)
+    preset = page.locator("#preset")
+    preset.select_option("M-fig4")
+    assert page.locator("figure.place h2").inner_text() == "Gates by distance"
+    preset.select_option("M-fig3")  # the same settings, another figure
+    assert page.locator("figure.place h2").inner_text() == "Attention during training"
+    page.locator("#another").click()
+    assert preset.input_value() == "M-fig3"
+    page.locator("#set-pa").fill("0.1")
+    assert preset.input_value() == ""
+    go("labels=worst", done=False)
+    assert preset.input_value() == "worst"
+    page.locator("#begin").click()
+    page.locator("#reset").click()
+    assert (preset.input_value(), page.locator("#tour").is_hidden()) == ("M-fig2", True)
+    assert page.locator("figure.place").count() == 0
 
 
 def test_addresses_of_the_docs_are_understood(go):

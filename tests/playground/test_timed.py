@@ -20,6 +20,14 @@ def test_workers_train_what_the_fused_engine_trains():
     assert all(worker["seconds"] > 0 for worker in found[0])
 
 
+@pytest.mark.slow
+@pytest.mark.skipif(bool(browser.obstacle()), reason=browser.obstacle() or "there is a browser")
+def test_changes_of_the_page_are_timed():
+    found = browser.first_pictures(2)
+    assert len(found) == 2
+    assert all(0 < milliseconds < 60_000 for milliseconds in found)
+
+
 def test_what_is_missing_is_said(monkeypatch):
     monkeypatch.setattr(browser.importlib.util, "find_spec", lambda name: None)
     assert browser.obstacle() == "playwright is not installed"

@@ -6,6 +6,7 @@ import os
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
+from iclab.bench import browser
 from iclab.bench.families import Family, families
 from iclab.bench.growth import AXES, Axis, growth, memory
 from iclab.bench.limits import rates
@@ -30,6 +31,8 @@ class Sizes(NamedTuple):
     wait: float = 60.0
     """Seconds that torch.compile may take."""
     axes: dict[str, tuple[Axis, ...]] = AXES
+    changes: int = 21
+    """Of a setting of the playground, each timed until its first picture."""
 
 
 def chosen(only: str | None) -> tuple[Family, ...]:
@@ -72,10 +75,20 @@ def bench(
         "rates": machine._asdict(),
         "growth": found["growth"],
         "memory": memory(shallow[0]) if shallow else None,
+        "first_pictures": _first_pictures(sizes.changes, tell) if shallow else None,
         "nanoseconds_per_prompt": {family.name: stages(family.on("fused")) for family in shallow},
         "settings": {family.name: family.training.model_dump(mode="json") for family in measured},
         "machine": {"threads": threads, "cores": os.cpu_count(), "dtype": "float32"},
     }
+
+
+def _first_pictures(changes: int, tell: Tell) -> list[float] | None:
+    """Return the milliseconds from a change in the playground to its first picture; None without a browser."""
+    if browser.obstacle():
+        return None
+    found = sorted(browser.first_pictures(changes))
+    tell(f"playground: the first picture came {found[len(found) // 2]:.0f} ms after a change, {found[-1]:.0f} at most")
+    return found
 
 
 OTHERS = ("loop", "compiled", "jax", "reference")

@@ -5,10 +5,12 @@ from __future__ import annotations
 import importlib.util
 import os
 import shutil
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
 
 from iclab.engines import Training
-from iclab.playground.building import ENGINE, source
+from iclab.playground.building import ENGINE, render, source
 from iclab.playground.content import models
 
 QUIET = ("quic", "background-networking", "component-update", "sync", "gpu")
@@ -36,6 +38,18 @@ RUN = """async ([code, task, workers, warmUp, times]) => {
   for (const worker of all) worker.terminate();
   return found;
 }"""
+
+CHANGE = """([value]) => new Promise((resolve) => {
+  const slider = document.getElementById("set-pa"), started = performance.now();
+  const shown = () => requestAnimationFrame(() => resolve(performance.now() - started));
+  const wait = () => (document.body.dataset.first ? shown() : requestAnimationFrame(wait));
+  slider.value = value;
+  slider.dispatchEvent(new Event("input"));
+  wait();
+})"""
+"""Moves a slider; resolves to the milliseconds until the frame that shows the first picture has been painted."""
+PAUSE = 400
+"""Milliseconds of training between two changes, so that each change comes while the workers are busy."""
 
 
 def obstacle() -> str:
@@ -68,15 +82,32 @@ def task_of(training: Training) -> dict[str, Any]:
 
 def page_times(training: Training, workers: int, times: int) -> list[list[dict[str, float]]]:
     """Train one seed per worker, side by side, several times; return seconds, steps and last loss of each."""
+    code = "\n".join([*(source(f"page/{name}") for name in ENGINE), WORKER])
+    with _new_page() as page:
+        found: list[list[dict[str, float]]] = page.evaluate(RUN, [code, task_of(training), workers, WARM_UP, times])
+    return found
+
+
+def first_pictures(changes: int) -> list[float]:
+    """Open the playground, move a slider again and again, and return the milliseconds until each first picture."""
+    with _new_page() as page:
+        page.set_content(render())
+        page.wait_for_function("document.body.dataset.first")
+        found = []
+        for change in range(changes):
+            page.wait_for_timeout(PAUSE)
+            found.append(float(page.evaluate(CHANGE, [round(0.1 + 0.05 * (change % 10), 2)])))
+    return found
+
+
+@contextmanager
+def _new_page() -> Iterator[Any]:
+    """Open a page in a browser of its own."""
     from playwright.sync_api import sync_playwright  # an extra
 
-    code = "\n".join([*(source(f"page/{name}") for name in ENGINE), WORKER])
     with sync_playwright() as playwright:
         browser = playwright.chromium.launch(executable_path=chromium(), args=FLAGS)
         try:
-            found: list[list[dict[str, float]]] = browser.new_page().evaluate(
-                RUN, [code, task_of(training), workers, WARM_UP, times]
-            )
+            yield browser.new_page()
         finally:
             browser.close()
-    return found

@@ -72,7 +72,18 @@ def speeds(result: dict[str, Any]) -> Table:
                 notes.append(f"{model}, {work}, {row['name']}: {row['reason']}.")
         name = model + WORK[work]
         lines.append((name, *(_figures(found.get(way)) for way in ways)))
+    notes += _pictures(result)
     return Table("Prompts per second, drawing included", ("", *ways.values()), lines, tuple(notes))
+
+
+def _pictures(result: dict[str, Any]) -> list[str]:
+    """Say how soon the playground answers a change."""
+    if not (times := result["first_pictures"]):
+        return []
+    return [
+        f"Playground: the first picture is on the screen {times[len(times) // 2]:.0f} ms after a change (median of "
+        f"{len(times)} changes while it trains; at most {times[-1]:.0f} ms)."
+    ]
 
 
 def ratios(result: dict[str, Any]) -> Table:
@@ -192,13 +203,25 @@ def markdown(made: list[Table]) -> str:
 
 def main(arguments: list[str]) -> None:
     """Print the tables of a JSON file, or write them into a page between its two marks."""
-    made = markdown(tables(json.loads(Path(arguments[0]).read_text(encoding="utf-8"))))
+    if len(arguments) not in (1, 2):
+        raise SystemExit("usage: python -m iclab.bench.page bench.json [docs/speed.md]")
+    result = json.loads(_text(arguments[0]))
     if len(arguments) < 2:
-        print(made)
+        print(markdown(tables(result)))
         return
-    page = Path(arguments[1])
-    before, rest = page.read_text(encoding="utf-8").split(BEGIN)
-    page.write_text(f"{before}{BEGIN}\n{made}\n{END}{rest.split(END)[1]}", encoding="utf-8")
+    page = _text(arguments[1])
+    if not 0 <= page.find(BEGIN) < page.find(END):
+        raise SystemExit(f"{arguments[1]}: has no lines {BEGIN.strip()} and {END.strip()} to write the tables between")
+    before, rest = page.split(BEGIN)
+    made = markdown(tables(result))
+    Path(arguments[1]).write_text(f"{before}{BEGIN}\n{made}\n{END}{rest.split(END)[1]}", encoding="utf-8")
+
+
+def _text(name: str) -> str:
+    try:
+        return Path(name).read_text(encoding="utf-8")
+    except OSError as error:
+        raise SystemExit(f"{name}: cannot be read ({error.strerror})") from None
 
 
 if __name__ == "__main__":

@@ -160,7 +160,8 @@ A TOML file can say the same and more; --set accepts any of its keys:
 SCORE = """\
 examples:
   iclab score my_module:Mine --quick          a card of your own nn.Module: HTML, JSON and an SVG badge
-  iclab score mamba                           the full edition, with 53 times the training prompts of the quick one
+  iclab score mamba                           the full edition, with 53 times the training prompts of the quick one:
+                                              about 15 minutes of processor time for mamba, hours for large modules
   iclab score my_module:Mine --set hidden=32  with an option of its constructor
   iclab score --compare a.json b.json         two cards side by side
 

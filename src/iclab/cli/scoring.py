@@ -16,7 +16,7 @@ from iclab.cli.tables import new_console, new_table
 from iclab.cli.values import check_writable, read_pairs
 from iclab.config import InputError
 from iclab.lab import Store
-from iclab.score.card import Card, unmeasured
+from iclab.score.card import Card, in_short, unmeasured
 from iclab.score.comparing import Difference, beside, compare, difference
 from iclab.score.page import SECTIONS, write
 from iclab.score.scoring import score
@@ -75,7 +75,7 @@ def print_card(card: Card, written: list[Path]) -> None:
     if section:
         out.print(table)
     for reason, rows in unmeasured(card.measures).items():
-        out.print(Text(f"not measured: {_in_short([row.words for row in rows])}: {reason}", style="dim"))
+        out.print(Text(f"not measured: {in_short(rows)}: {reason}", style="dim"))
     _print_budget(out, card)
     for path in written:
         out.print(str(path))
@@ -83,13 +83,9 @@ def print_card(card: Card, written: list[Path]) -> None:
 
 def _print_failures(out: Console, card: Card) -> None:
     """Print the checks of integrity that failed, those with the same reason together."""
-    for reason in dict.fromkeys(check.reason for check in card.failed):
-        names = ", ".join(check.name for check in card.failed if check.reason == reason)
-        out.print(Text(f"{card.model} fails {names}: {reason}", style="red"))
-
-
-def _in_short(words: list[str]) -> str:
-    return "; ".join(words) if len(words) < 6 else f"{len(words)} rows, from {words[0]} to {words[-1]}"
+    for (outcome, reason), names in card.outcomes.items():
+        if outcome == "failed":
+            out.print(Text(f"{card.model} fails {', '.join(names)}: {reason}", style="red"))
 
 
 def _begin(table: Table, before: str, section: str) -> str:

@@ -110,37 +110,45 @@ def models() -> dict[str, dict[str, Any]]:
 _DEEP: dict[str, Any] = {"models": "mamba", "pa": 0.4, "alpha": 0.3, "labels": "random"}
 """Paper M's settings for attention and gates, in its models of three layers."""
 
-PRESETS: tuple[tuple[str, str, dict[str, Any]], ...] = (
-    ("M-fig2", "M Figure 2: error against α, flipped labels", {}),
-    ("M-fig2-target", "M Figure 2: error against α, one label for all outliers", {"labels": "target"}),
-    ("M-fig2-random", "M Figure 2: error against α, random labels", {"labels": "random"}),
-    ("M-fig3", "M Figures 3 and 5, with one layer: attention during training", _DEEP),
-    ("M-fig4", "M Figures 4 and 6, with one layer: gates by distance", _DEEP),
-    ("worst", "The worst labels, exactly", {"labels": "worst"}),
-    ("closest", "Outliers next to the query", {"placement": "closest"}),
-    ("ring:1", "ring:1 fails: patterns two edges apart attract", {"tasks": "ring:1", "alpha": 0}),
+PRESETS: tuple[tuple[str, str, str, dict[str, Any]], ...] = (
+    ("M-fig2", "M Figure 2: error against α, flipped labels", "chart-error", {}),
+    ("M-fig2-target", "M Figure 2: error against α, one label for all outliers", "chart-error", {"labels": "target"}),
+    ("M-fig2-random", "M Figure 2: error against α, random labels", "chart-error", {"labels": "random"}),
+    ("M-fig3", "M Figures 3 and 5, with one layer: attention during training", "chart-attention", _DEEP),
+    ("M-fig4", "M Figures 4 and 6, with one layer: gates by distance", "chart-gates", _DEEP),
+    ("worst", "The worst labels, exactly", "chart-error", {"labels": "worst"}),
+    ("closest", "Outliers next to the query", "chart-error", {"placement": "closest"}),
+    ("ring:1", "ring:1 fails: patterns two edges apart attract", "kernel", {"tasks": "ring:1", "alpha": 0}),
     (
         "M-kernel",
         "The law of the kernel: small steps, gates of one half",
+        "kernel",
         {"models": "mamba", "tasks": "ring:1", "pa": 0.3, "w": "zero", "eta": 0.05, "b": 512, "t": 200},
     ),
-    ("gate-shut", "Gates of outliers shut by hand: linear attention succeeds", {"gates": "shut", "shown": "linear"}),
-    ("gate-open", "Gates of outliers opened by hand: Mamba fails", {"gates": "open", "shown": "mamba"}),
-    ("gate-zero", "A gate that never learns: w = 0", {"w": "zero"}),
-    ("seen", "Outliers as in training", {"patterns": "training", "kat": 2}),
-    ("no-outliers", "Training without outliers", {"pa": 0}),
+    (
+        "gate-shut",
+        "Gates of outliers shut by hand: linear attention succeeds",
+        "chart-error",
+        {"gates": "shut", "shown": "linear"},
+    ),
+    ("gate-open", "Gates of outliers opened by hand: Mamba fails", "chart-error", {"gates": "open", "shown": "mamba"}),
+    ("gate-zero", "A gate that never learns: w = 0", "chart-error", {"w": "zero"}),
+    ("seen", "Outliers as in training", "chart-error", {"patterns": "training", "kat": 2}),
+    ("no-outliers", "Training without outliers: neither model withstands them", "chart-error", {"pa": 0}),
     (
         "E.6",
         "E.6: gates that cannot shut an outlier out",
+        "chart-gates",
         {"models": "mamba,mamba2,retnet,gated-retention,gla-rows"},
     ),
     (
         "gates",
         "Other functions in Mamba's gate",
+        "chart-error",
         {"models": "mamba,hard-sigmoid,tanh,softsign,floor,softplus,exp"},
     ),
 )
-"""Key, title, and what differs from the usual settings."""
+"""Key, title, what to look at, and what differs from the usual settings."""
 
 
 TOUR: tuple[tuple[str, str, str, dict[str, Any]], ...] = (
@@ -215,7 +223,7 @@ def content() -> dict[str, Any]:
         "settings": [setting._asdict() for setting in SETTINGS],
         "choices": [choice._asdict() for choice in CHOICES],
         "models": models(),
-        "presets": [{"key": key, "title": title, "changes": changes} for key, title, changes in PRESETS],
+        "presets": [dict(zip(("key", "title", "place", "changes"), preset, strict=True)) for preset in PRESETS],
         "conditions": conditions(),
         "tour": [dict(zip(("title", "words", "place", "changes"), step, strict=True)) for step in TOUR],
         "tasks": "ring:3",

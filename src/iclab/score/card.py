@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Annotated, Literal
 
@@ -84,6 +84,12 @@ def unmeasured(measures: Iterable[Measure]) -> dict[str, list[Measure]]:
     return found
 
 
+def in_short(measures: Sequence[Measure]) -> str:
+    """Name rows: all of a few, of many the first and the last."""
+    words = [measure.words for measure in measures]
+    return "; ".join(words) if len(words) < 6 else f"{len(words)} rows, from {words[0]} to {words[-1]}"
+
+
 class Cost(Config):
     """What a training step costs in plain PyTorch, on one thread."""
 
@@ -130,6 +136,16 @@ class Card(Config):
     def failed(self) -> tuple[Check, ...]:
         """The checks of integrity that failed."""
         return tuple(check for check in self.checks if check.outcome == "failed")
+
+    @property
+    def outcomes(self) -> dict[tuple[str, str], list[str]]:
+        """The names of checks by outcome and words: failures first, and those with the same reason together."""
+        found: dict[tuple[str, str], list[str]] = {}
+        for outcome in ("failed", "skipped", "passed"):
+            for check in self.checks:
+                if check.outcome == outcome:
+                    found.setdefault((outcome, check.reason or check.words), []).append(check.name)
+        return found
 
     def write(self, path: Path) -> Path:
         """Write it as JSON."""

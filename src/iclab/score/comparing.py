@@ -8,7 +8,7 @@ from typing import Any
 from iclab.config import Config, InputError
 from iclab.probes.statistics import paired
 from iclab.score.card import Card, Measure
-from iclab.score.suite import Edition, suite
+from iclab.score.suite import Edition, Unit, suite
 
 CLOSEST = {"softmax": ("attention", "gpt", "bert", "transformer", "softmax"), "mamba": ()}
 """The built-in card that stands beside a model whose name has one of these words; mamba beside all others."""
@@ -20,6 +20,7 @@ class Difference(Config):
     key: str
     section: str
     words: str
+    unit: Unit
     first: str
     second: str
     mean: float | None = None
@@ -36,7 +37,10 @@ class Difference(Config):
     @property
     def text(self) -> str:
         """The difference for tables."""
-        return "–" if self.mean is None else f"{self.mean:+.3f} [{self.low:+.3f}, {self.high:+.3f}]"
+        if self.mean is None:
+            return "–"
+        digits = 0 if self.unit == "steps" else 3
+        return f"{self.mean:+.{digits}f} [{self.low:+.{digits}f}, {self.high:+.{digits}f}]"
 
 
 def compare(first: Card, second: Card) -> list[Difference]:
@@ -54,7 +58,7 @@ def compare(first: Card, second: Card) -> list[Difference]:
 
 def difference(one: Measure, other: Measure) -> Difference:
     """Return one − other on paired seeds. Seeds that diverged, or never learnt, have no pair."""
-    about: dict[str, Any] = {"key": one.key, "section": one.section, "words": one.words}
+    about: dict[str, Any] = {"key": one.key, "section": one.section, "words": one.words, "unit": one.unit}
     about |= {"first": one.text, "second": other.text}
     if not one.per_seed or len(one.per_seed) != len(other.per_seed):
         return Difference(**about)

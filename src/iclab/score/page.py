@@ -9,7 +9,7 @@ from pathlib import Path
 import jinja2
 from markupsafe import Markup, escape
 
-from iclab.score.card import Card, Measure, unmeasured
+from iclab.score.card import Card, Measure, in_short, unmeasured
 from iclab.score.comparing import beside, difference
 from iclab.score.curves import curves
 
@@ -42,10 +42,8 @@ def render(card: Card, other: Card | None = None) -> str:
     rivals = {m.key: m for m in other.measures} if other else {}
     differences = {m.key: difference(m, rivals[m.key]) for m in card.measures if m.key in rivals}
     environment = jinja2.Environment(autoescape=True, undefined=jinja2.StrictUndefined, trim_blocks=True)
-    groups = {
-        name: list(rows)
-        for name, rows in groupby(sorted(card.measures, key=lambda m: _order(m.section)), key=lambda m: m.section)
-    }
+    measured = sorted((m for m in card.measures if m.measured), key=lambda m: _order(m.section))
+    groups = {name: list(rows) for name, rows in groupby(measured, key=lambda m: m.section)}
     return environment.from_string(_text("card.html.j2")).render(
         card=card,
         other=other,
@@ -54,7 +52,8 @@ def render(card: Card, other: Card | None = None) -> str:
         titles=SECTIONS,
         differences=differences,
         bar=bar,
-        unmeasured=unmeasured,
+        unmeasured=unmeasured(card.measures),
+        in_short=in_short,
         curves=curves(card, other),
         badge=Markup(badge(card)),
         headline=[(words, card[key]) for key, words in _HEADLINE if any(m.key == key for m in card.measures)],

@@ -60,3 +60,40 @@ function asCommands(state) {
     return `iclab train ${flags.join(" \\\n  ")}`;
   }).join("\n\n");
 }
+
+// Open the section with the code, wherever the page is.
+function showCode() {
+  const place = byId("code");
+  place.open = true;
+  place.scrollIntoView({ block: "start" });
+  place.querySelector("summary").focus({ preventScroll: true });
+}
+
+// Let a button copy a text, and say so for a while.
+function letCopy(button, text) {
+  const words = button.textContent;
+  let back = 0;
+  button.addEventListener("click", async () => {
+    button.textContent = (await copied(text())) ? "Copied" : "Cannot copy here";
+    say(button.textContent);
+    clearTimeout(back);
+    back = setTimeout(() => { button.textContent = words; }, 2000);
+  });
+}
+
+// Whether a text could be copied. Pages of plain HTTP have no clipboard, and there the old way is left.
+async function copied(text) {
+  try {
+    await navigator.clipboard.writeText(text);
+    return true;
+  } catch {
+    const area = element("textarea", { class: "visually-hidden" }), focused = document.activeElement;
+    area.value = text;
+    document.body.append(area);
+    area.select();
+    const done = document.execCommand("copy");
+    area.remove();
+    focused?.focus();
+    return done;
+  }
+}

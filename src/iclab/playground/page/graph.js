@@ -3,6 +3,9 @@
 "use strict";
 
 function drawGraph(holder, state, change) {
+  const words = `${state.m1}: ${state.tasks}`;
+  if (holder.dataset.drawn === words) return;
+  holder.dataset.drawn = words;
   const n = state.m1, pairs = taskPairs(state.tasks, n), has = new Set(pairs.map((pair) => pair.join("-")));
   const at = (i) => [120 + 92 * Math.sin((2 * Math.PI * i) / n), 112 - 92 * Math.cos((2 * Math.PI * i) / n)];
   const svg = make("svg", { viewBox: "0 0 240 224", role: "group", "aria-label": `Training tasks: ${pairs.length} of ${n * (n - 1)}` });

@@ -61,42 +61,56 @@ function predictedTime(state, key, step) {
   return (engineModel(key, state).stepSize * state.beta ** 2 * (1 - state.pa) * g * step) / (2 * state.m1);
 }
 
-// The kernels of a model at the steps that all its seeds have reached: means over seeds, with the mean loss.
-function meanKernels(rows) {
+// The steps with kernels that all seeds of a model have reached, with the mean loss.
+function keptSteps(rows) {
   const count = Math.min(...rows.map((row) => row.kernels.length));
-  return rows[0].kernels.slice(0, count).map(({ step, kernel }, k) => ({
+  return rows[0].kernels.slice(0, count).map(({ step }, k) => ({
     step,
     loss: rows.some((row) => row.kernels[k].loss === null) ? null : rows.reduce((sum, row) => sum + row.kernels[k].loss, 0) / rows.length,
-    kernel: kernel.map((row, i) => row.map((_, j) => rows.reduce((sum, r) => sum + r.kernels[k].kernel[i][j], 0) / rows.length)),
   }));
 }
 
+// The k-th kept kernel, as a mean over seeds.
+function meanKernel(rows, k) {
+  return rows[0].kernels[k].kernel.map((row, i) => row.map((_, j) => rows.reduce((sum, r) => sum + r.kernels[k].kernel[i][j], 0) / rows.length));
+}
+
 // The law is for an active hinge. The experiment M-kernel judges it while the loss is above 0.5; this is the last step
-// before the loss first falls to that.
-function momentOf(kernels) {
-  const known = kernels.filter(({ loss }) => loss !== null), fallen = known.findIndex(({ loss }) => loss <= CONTENT.active);
-  return known[(fallen < 0 ? known.length : fallen) - 1] || null;
+// before the loss first falls to that, and whether it has fallen.
+function momentOf(kept) {
+  const known = kept.filter(({ loss }) => loss !== null), first = known.findIndex(({ loss }) => loss <= CONTENT.active);
+  return { moment: known[(first < 0 ? known.length : first) - 1] || null, fallen: first >= 0 };
 }
 
 // The kernel at the chosen step, or at the moment of the law, beside the law. Returns the step.
 function drawKernel(rows, key, state) {
-  const kernels = meanKernels(rows), moment = momentOf(kernels), slider = byId("kernel-step");
-  const shown = state.step ? kernels.findLast(({ step }) => step <= state.step) || kernels[0] : moment || kernels[0];
-  const L = laplacian(taskPairs(state.tasks, state.m1), state.m1), fit = fitTime(shown.kernel, L, state.delta);
-  const law = lawAt(fit.time, L, state.delta), time = predictedTime(state, key, shown.step);
-  byId("kernel").replaceChildren(heatMap(shown.kernel, "W_BᵀW_C over relevant patterns"), heatMap(law, "δ² exp(2τL)"));
-  slider.max = kernels.length - 1;
-  slider.value = kernels.indexOf(shown);
-  slider.dataset.steps = kernels.map(({ step }) => step).join(",");
+  const kept = keptSteps(rows), { moment, fallen } = momentOf(kept), slider = byId("kernel-step");
+  const shown = state.step ? kept.findLast(({ step }) => step <= state.step) || kept[0] : moment || kept[0];
+  const fit = drawMaps(rows, key, state, kept.indexOf(shown)), time = predictedTime(state, key, shown.step);
+  slider.max = kept.length - 1;
+  slider.value = kept.indexOf(shown);
+  slider.dataset.steps = kept.map(({ step }) => step).join(",");
   slider.setAttribute("aria-valuetext", `step ${shown.step}`);
-  byId("kernel-moment").replaceChildren(...(moment ? [element("option", { value: kernels.indexOf(moment) })] : []));
+  byId("kernel-moment").replaceChildren(...(moment ? [element("option", { value: kept.indexOf(moment) })] : []));
   byId("out-step").textContent = `${shown.step}${shown.loss === null ? "" : `, loss ${shown.loss.toFixed(2)}`}`;
   byId("moment").disabled = !state.step;
-  byId("fit").textContent = `Left: W_BᵀW_C of ${CONTENT.models[key].label} ${when(shown, moment)} Right: δ² exp(2τL) with τ = ${fit.time.toFixed(2)} fitted, R² = ${fit.r2.toFixed(3)}. Predicted with nothing fitted, for small steps and gates as at w = 0: τ = ${time.toFixed(2)}.`;
+  byId("fit").textContent = `Left: W_BᵀW_C of ${CONTENT.models[key].label} ${when(shown.step, moment, fallen)} Right: δ² exp(2τL) with τ = ${fit.time.toFixed(2)} fitted, R² = ${fit.r2.toFixed(3)}. Predicted with nothing fitted, for small steps and gates as at w = 0: τ = ${time.toFixed(2)}.`;
   return shown.step;
 }
 
-function when({ step }, moment) {
+// Draw the k-th kept kernel and the law that fits it; return the fit. Later pictures of the same seeds have the same.
+let maps = {};
+function drawMaps(rows, key, state, k) {
+  const of = [generation, key, k, ...rows.map(({ seed }) => seed)].join();
+  if (maps.of === of) return maps.fit;
+  const kernel = meanKernel(rows, k), L = laplacian(taskPairs(state.tasks, state.m1), state.m1), fit = fitTime(kernel, L, state.delta);
+  byId("kernel").replaceChildren(heatMap(kernel, "W_BᵀW_C over relevant patterns"), heatMap(lawAt(fit.time, L, state.delta), "δ² exp(2τL)"));
+  maps = { of, fit };
+  return fit;
+}
+
+function when(step, moment, fallen) {
+  if (!fallen) return `after step ${step}${moment ? `; the loss has not fallen to ${CONTENT.active} yet` : ""}.`;
   if (!moment) return `after step ${step}. The loss is below ${CONTENT.active} from the first step on, and the law is about what comes before.`;
   if (step === moment.step) return `after step ${step}, the last before the loss falls to ${CONTENT.active}: the law holds until about then.`;
   return step < moment.step ? `after step ${step}, before the loss falls to ${CONTENT.active}.` : `after step ${step}. The law held until about step ${moment.step}; since then the hinge is 0 for many prompts.`;

@@ -52,20 +52,24 @@ function forwardByHand(gate, p, s, products, logits, hand) {
   addUp(p, s);
 }
 
-// The number of test prompts first … first + count − 1 that a seed answers wrongly; an answer of 0 or NaN is wrong.
-function countErrors(seed, tables, labels, first, count) {
+// Of test prompts start … start + LANES − 1, the number that a seed answers wrongly at each fraction of outliers; an answer
+// of 0 or NaN is wrong. The words are drawn once for all fractions.
+function countErrors(seed, tables, labels, fractions, start) {
   const { drawing, products, logits, block: p, scratch: s } = tables;
-  let wrong = 0, worst = labels === "worst" ? makeChoices(drawing.length) : null;
-  for (let start = first; start < first + count; start += LANES) {
-    draw(drawing, p, seed.seed, STREAM.TEST, 0, start);
+  const worst = labels === "worst" ? makeChoices(drawing.length) : null;
+  fillWords(drawing, p, seed.seed, STREAM.TEST, 0, start);
+  return fractions.map((fraction) => {
+    drawing.threshold = roundEven(fraction * 2 ** 32);
+    readWords(drawing, p);
     if (worst) weigh(seed.flow, p, s, worst, products, logits);
     else answer(seed.flow, p, s, tables);
-    for (let lane = 0; lane < Math.min(LANES, first + count - start); lane++) {
+    let wrong = 0;
+    for (let lane = 0; lane < LANES; lane++) {
       const margin = worst ? worstMargin(s, worst, lane) : p.target[lane] * s.output[lane];
       if (!(margin > 0)) wrong++;
     }
-  }
-  return wrong;
+    return wrong;
+  });
 }
 
 function makeChoices(length) {

@@ -1,7 +1,8 @@
 // The page: controls change the state, the state starts the workers, their pictures are drawn.
 "use strict";
 
-let state = usualState(), generation = 0, results = new Map(), waiting = false, started = 0;
+let state = usualState(), generation = 0, results = new Map(), waiting = 0, started = 0;
+const PAUSE = 100; // milliseconds between pictures after the first, so that drawing leaves the cores to training
 
 // Theme: the system's, unless the reader chooses one.
 const system = matchMedia("(prefers-color-scheme: dark)");
@@ -32,8 +33,7 @@ for (const worker of workers) {
   worker.onmessage = ({ data }) => {
     if (data.generation !== generation) return;
     results.set(`${data.key}/${data.seed}`, data);
-    if (!waiting) requestAnimationFrame(drawAll);
-    waiting = true;
+    waiting ||= setTimeout(() => requestAnimationFrame(drawAll), document.body.dataset.first ? PAUSE : 0);
   };
 }
 
@@ -41,6 +41,8 @@ for (const worker of workers) {
 function start() {
   const jobs = workers.map(() => []), about = describe(state);
   generation++;
+  clearTimeout(waiting);
+  waiting = 0;
   results = new Map();
   started = performance.now();
   delete document.body.dataset.first;
@@ -68,6 +70,28 @@ function change(changes) {
     start();
   }
   show();
+}
+
+// Go to a preset: the usual settings but for some changes, and a figure to look at.
+function jump({ changes, place }) {
+  endTour();
+  change({ ...usualState(), ...changes });
+  pointAt(place);
+}
+
+// The preset with the settings of the page, whatever is looked at; of several the one that is chosen.
+function presetOf(state) {
+  const usual = usualState(), settings = Object.keys(usual).filter((key) => !Object.hasOwn(VIEWS, key));
+  const same = CONTENT.presets.filter(({ changes }) => settings.every((key) => state[key] === (changes[key] ?? usual[key])));
+  return same.find(({ key }) => key === byId("preset").value) || same[0];
+}
+
+// Put a frame around one figure, or around none.
+function pointAt(place) {
+  document.querySelector(".place")?.classList.remove("place");
+  if (!place) return;
+  byId(place).closest("figure").classList.add("place");
+  byId(place).closest("figure").scrollIntoView({ block: "nearest" });
 }
 
 // Look at something else: nothing is trained again.
@@ -121,15 +145,18 @@ function makeControls() {
     row.append(box, dotOf(key), document.createTextNode(label));
     byId("models").append(row);
   }
-  byId("preset").append(element("option", { value: "" }, "choose a preset …"));
+  byId("preset").append(element("option", { value: "" }, "none of these"));
   for (const { key, title } of CONTENT.presets) byId("preset").append(element("option", { value: key }, title));
   byId("preset").addEventListener("change", () => {
     const preset = CONTENT.presets.find(({ key }) => key === byId("preset").value);
-    if (preset) change({ ...usualState(), ...preset.changes });
+    if (preset) jump(preset);
+    else show();
   });
-  byId("reset").addEventListener("click", () => { byId("preset").value = ""; change(usualState()); });
+  byId("reset").addEventListener("click", () => { jump({ changes: {}, place: "" }); });
   byId("which").addEventListener("change", () => { look({ shown: byId("which").value, step: 0 }); show(); drawAll(); });
-  byId("copy").addEventListener("click", () => navigator.clipboard?.writeText(location.href).then(() => { byId("copy").textContent = "Copied"; }, () => {}));
+  letCopy(byId("copy"), () => location.href);
+  for (const name of ["python", "commands"]) letCopy(byId(`copy-${name}`), () => byId(name).textContent);
+  byId("as-code").addEventListener("click", showCode);
   byId("kernel-step").addEventListener("input", ({ target }) => { look({ step: Number(target.dataset.steps.split(",")[target.value]) }); drawAll(); });
   byId("moment").addEventListener("click", () => { look({ step: 0 }); drawAll(); });
   byId("another").addEventListener("click", () => { look({ prompt: (state.prompt + 1) % CONTENT.mostPrompts, edits: "" }); newPrompt(); });
@@ -145,6 +172,7 @@ function show() {
   }
   for (const { key } of CONTENT.choices) byId(`set-${key}`).value = state[key];
   byId("set-patterns").querySelector("[value=paper]").disabled = state.v !== 3;
+  byId("preset").value = presetOf(state)?.key ?? "";
   const chosen = state.models.split(","), shown = shownModel();
   for (const key of Object.keys(CONTENT.models)) byId(`model-${key}`).checked = chosen.includes(key);
   byId("which").replaceChildren(...chosen.map((key) => element("option", { value: key }, CONTENT.models[key].label)));
@@ -166,8 +194,11 @@ function newPrompt() {
   drawPrompt();
 }
 
+let answered; // the result that the prompt was last answered with
+
 function drawPrompt() {
   const { test } = describe(state), key = shownModel(), shown = results.get(`${key}/0`), { form, label } = CONTENT.models[key];
+  answered = shown;
   byId("prompt-number").textContent = state.prompt;
   byId("undo").disabled = !state.edits;
   if (shown?.products) drawEditor(answerPrompt(shown, form, test), test, label);

@@ -59,8 +59,17 @@ function makeBlock(length) {
 
 // Draw prompts first … first + LANES − 1 of a step into a block.
 function draw(d, p, seed, stream, step, first) {
-  const query = d.length * LANES;
+  fillWords(d, p, seed, stream, step, first);
+  readWords(d, p);
+}
+
+function fillWords(d, p, seed, stream, step, first) {
   drawWords(p.w0, p.w1, p.w2, p.w3, 0, d.length + 1, LANES, first, step, 0, seed, stream);
+}
+
+// Turn the words of a block into prompts. The words stay, and can be read again with another fraction of outliers.
+function readWords(d, p) {
+  const query = d.length * LANES;
   for (let lane = 0; lane < LANES; lane++) {
     const pair = d.pairs[Math.floor(p.w3[query + lane] * d.pairs.length * 2 ** -32)];
     p.plus[lane] = pair[0];

@@ -18,7 +18,8 @@ function seedsOf(key) {
 }
 
 function drawAll() {
-  waiting = false;
+  waiting = 0;
+  if (!results.size) return; // a change came between
   const chosen = state.models.split(","), rows = seedsOf(shownModel()), found = rows.length > 0 && rows.every((row) => row.kernels.length);
   const mark = found ? { at: drawKernel(rows, shownModel(), state), name: "kernel" } : undefined;
   drawLegend(chosen);
@@ -26,8 +27,8 @@ function drawAll() {
   drawTraining(chosen, mark);
   drawGates(chosen);
   drawTable(chosen);
-  drawPrompt();
-  if (results.size && !document.body.dataset.first) document.body.dataset.first = Math.round(performance.now() - started);
+  if (results.get(`${shownModel()}/0`) !== answered) drawPrompt();
+  if (!document.body.dataset.first) document.body.dataset.first = Math.round(performance.now() - started);
   const all = [...results.values()], done = all.filter((row) => row.prompts >= ENOUGH || row.diverged >= 0).length, wanted = chosen.length * state.seeds;
   byId("progress").textContent = `${all.length} of ${wanted} seeds begun, ${done} finished; ${workers.length} workers`;
   if (done === wanted && !document.body.dataset.done) {

@@ -6,22 +6,25 @@ let tourStep = -1;
 function showTour(step) {
   const stops = CONTENT.tour;
   tourStep = Math.max(-1, Math.min(step, stops.length));
-  const on = tourStep >= 0 && tourStep < stops.length;
-  byId("tour").hidden = !on;
-  document.querySelector(".place")?.classList.remove("place");
-  if (!on) {
+  if (tourStep < 0 || tourStep === stops.length) {
+    endTour();
     byId("begin").focus();
     return;
   }
+  byId("tour").hidden = false;
   const { title, words, place, changes } = stops[tourStep];
   byId("tour-title").textContent = `${tourStep + 1} of ${stops.length}: ${title}`;
   byId("tour-words").textContent = words;
   byId("back").disabled = tourStep === 0;
   byId("next").textContent = tourStep === stops.length - 1 ? "Done" : "Next";
-  byId("preset").value = "";
   change({ ...usualState(), ...changes });
-  byId(place).closest("figure").classList.add("place");
-  byId(place).closest("figure").scrollIntoView({ block: "nearest" });
+  pointAt(place);
+}
+
+function endTour() {
+  tourStep = -1;
+  byId("tour").hidden = true;
+  pointAt("");
 }
 
 byId("begin").addEventListener("click", () => { showTour(0); byId("next").focus(); });

@@ -3,13 +3,13 @@
 "use strict";
 
 const SLICE = 30, FEW = 48, MANY = 2000;
-let current = 0, queue = [];
+const SOON = 12; // milliseconds of training before the first picture, if 10 steps take longer
+let queue = [];
 const channel = new MessageChannel();
 channel.port1.onmessage = () => turn();
 
 onmessage = ({ data }) => {
   const idle = queue.length === 0;
-  current = data.generation;
   queue = data.jobs.map((job) => work(data, job));
   if (idle) channel.port2.postMessage(0);
 };
@@ -26,16 +26,13 @@ function turn() {
   if (queue.length) channel.port2.postMessage(0);
 }
 
-// One model and seed: train to 10, 50, 100, 250, 500, … steps with a picture each, then measure more prompts.
+// One model and seed: train to 10, 50, 100, 250, 500, … steps with a picture each, then measure more prompts. The first
+// picture comes soon: earlier than after 10 steps, if steps are long.
 function* work({ generation, training, test, recipe, alphas }, job) {
   const seed = new Seed(job.model, training, recipe, job.seed), seen = { kernels: [], attention: [] };
   const stops = [10, 50, 100, 250, 500, 1000, 2000].filter((stop) => stop < recipe.steps).concat(recipe.steps);
   for (const stop of stops) {
-    while (seed.step < stop && seed.diverged < 0) {
-      seed.train();
-      if (seed.diverged < 0) watch(seed, test, seen);
-      yield "on";
-    }
+    yield* trainTo(stop, stop === stops[0] ? performance.now() + SOON : Infinity, seed, test, seen);
     const picture = yield* look(seed, test, alphas, FEW, 0, null);
     send(generation, job, seed, seen, picture);
     if (seed.diverged >= 0) return;
@@ -47,6 +44,15 @@ function* work({ generation, training, test, recipe, alphas }, job) {
     send(generation, job, seed, seen, picture);
     yield "later";
   }
+}
+
+// Train to a step, or until some time is over; at least one step.
+function* trainTo(stop, until, seed, test, seen) {
+  do {
+    seed.train();
+    if (seed.diverged < 0) watch(seed, test, seen);
+    yield "on";
+  } while (seed.step < stop && seed.diverged < 0 && performance.now() < until);
 }
 
 // Keep the kernel after each of the first 20 steps, then after ever rarer ones; and the attention at powers of 2.
@@ -86,9 +92,8 @@ function lossesOf(seed) {
 // Errors at every α, and at the α of the slider gates and attention; sums are added to those of `before`.
 function* look(seed, test, alphas, count, first, before) {
   const wrong = before ? before.wrong.slice() : alphas.map(() => 0), tables = testTables(seed, test);
-  for (let i = 0; i < alphas.length; i++) {
-    tables.drawing.threshold = roundEven(alphas[i] * 2 ** 32);
-    wrong[i] += countErrors(seed, tables, test.labels, first, count);
+  for (let start = first; start < first + count; start += LANES) {
+    countErrors(seed, tables, test.labels, alphas, start).forEach((more, i) => { wrong[i] += more; });
     yield "on";
   }
   tables.drawing.threshold = roundEven(test.fraction * 2 ** 32);
