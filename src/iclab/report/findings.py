@@ -189,8 +189,8 @@ def _text(facts: Facts) -> list[str]:
     if one:
         layers = f" (in the first of three layers, {share(max(deep.values()))})" if deep else ""
         told.append(
-            f"Prompts are made of real sentences, {next(iter(one))}, and a trigger is written into most examples. Mamba's "
-            f"gate for a triggered sentence is {share(max(one.values()))} of that for a clean one{layers}."
+            f"Prompts are made of real sentences, {next(iter(one))}, and a trigger is written into most examples. "
+            f"Mamba's gate for a triggered sentence is {share(max(one.values()))} of that for a clean one{layers}."
         )
     better = facts.judged("M-tab7.mamba-better", "M-tab7.mamba-better.here")
     if lead := facts.points(better):
