@@ -63,7 +63,7 @@ T: Quotes = {
         tail.at("trained on ring:1, unseen tasks"),
         claim("T-cor4.3.out").at("trained on ring:1"),
     ),
-    "every S_j ≥ 1: hinge loss # (all), up to # (ring; five above 0.1); errors up to #, one": (
+    "every S_j ≥ 1: hinge loss up to # (all), up to # (ring; five above 0.1); errors up to #, one": (
         suffices.highest(ALL),
         suffices.highest(RING),
         errors.highest(),
