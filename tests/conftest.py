@@ -29,8 +29,8 @@ def pytest_configure() -> None:
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Put the tests of engines first.
 
-    With two processes, one starts here and compiles the engines for float64; the other starts in the middle and compiles
-    them for float32. In the usual order both would compile the same.
+    With two processes, one starts here and compiles the engines for float64; the other starts in the middle and
+    compiles them for float32. In the usual order both would compile the same.
     """
     items.sort(key=lambda item: not item.nodeid.startswith("tests/engines/"))
 

@@ -26,5 +26,5 @@ def _html(text: str, paper: str) -> Markup:
     parser = MarkdownIt("commonmark", {"html": False}).enable("table")
     parser.add_render_rule("link_open", lambda *_: "")
     parser.add_render_rule("link_close", lambda *_: "")
-    parser.add_render_rule("text", lambda _, tokens, i, *__: typeset(tokens[i].content, paper, seen))
+    parser.add_render_rule("text", lambda _, tokens, i, *__: str(typeset(tokens[i].content, paper, seen)))
     return Markup(parser.render(text).replace("h2>", "h3>").replace("h1>", "h2>"))
