@@ -117,7 +117,7 @@ class FigureRun:
 def figure_run(tmp_path_factory: pytest.TempPathFactory) -> FigureRun:
     """Run M-fig2 with two seeds and next to no work. Tests must not write into its store."""
     folder = tmp_path_factory.mktemp("figure")
-    settings = ("steps=20", "test_prompts=50", "outlier_fractions=[0.0,0.6]", "yardsticks=false")
+    settings = ("steps=20", "test_prompts=50", "outlier_fractions=[0.0,0.6]", "baselines=false")
     words = ("M-fig2", "--seeds", "2", *(word for setting in settings for word in ("--set", setting)))
     said = run_cli("run", *words, "--workers", 1, "--store", folder / "store", "--out", folder / "out", "--json")
     assert said.code == 0, said.err

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 import torch
 
-from iclab import bench as room
+from iclab import bench
 from iclab.bench import browser, compiled, page, rows
 from iclab.bench.families import families
 from iclab.bench.growth import AXES, Axis, changed
@@ -65,17 +65,17 @@ def quick(monkeypatch):
     monkeypatch.setattr(browser, "obstacle", lambda: "")
     monkeypatch.setattr(browser, "page_times", lambda training, workers, times: [[{"seconds": 0.5}] * workers] * times)
     monkeypatch.setattr(browser, "first_pictures", lambda changes: [80.0, 40.0, 60.0])
-    monkeypatch.setattr(room, "Workers", Here)
-    monkeypatch.setattr(room, "stages", lambda training: {"forward": 1.0})
-    monkeypatch.setattr(room, "memory", lambda family: {"steps": [1, 2], "peak_bytes": [3, 4]})
-    monkeypatch.setattr(room, "rates", lambda prompts: Rates(1e10, 1e9, 1e9))
+    monkeypatch.setattr(bench, "Workers", Here)
+    monkeypatch.setattr(bench, "stages", lambda training: {"forward": 1.0})
+    monkeypatch.setattr(bench, "memory", lambda family: {"steps": [1, 2], "peak_bytes": [3, 4]})
+    monkeypatch.setattr(bench, "rates", lambda prompts: Rates(1e10, 1e9, 1e9))
     axes = {"mamba": (Axis("seeds", (1, 2), 1),), "deep-mamba": (Axis("dimension", (30, 60), 1),)}
-    return room.Sizes(seeds=2, times=1, test_prompts=16, axes=axes)
+    return bench.Sizes(seeds=2, times=1, test_prompts=16, axes=axes)
 
 
 @pytest.mark.slow
 def test_the_whole_table(quick, capsys, tmp_path):
-    result = json.loads(json.dumps(room.bench(2, measured=tuple(map(small, FAMILIES.values())), sizes=quick)))
+    result = json.loads(json.dumps(bench.bench(2, measured=tuple(map(small, FAMILIES.values())), sizes=quick)))
     assert result["ratios"].keys() >= PROMISED
     assert all(result["ratios"][name] > 0 for name in PROMISED)
     assert {row["model"] for row in result["rows"]} == set(FAMILIES)
@@ -130,20 +130,20 @@ def row(name, rate, work="train", threads=1):
 def test_ratios_are_between_the_best_rows():
     known = [row("loop", 10.0), row("loop", 20.0, threads=2), row("reference", 50.0), row("compiled", None)]
     known += [row("fused", 300.0), row("fused", 600.0, threads=2)]
-    one = room.family_ratios(FAMILIES["linear"], known, 2)
+    one = bench.family_ratios(FAMILIES["linear"], known, 2)
     assert one["fused_vs_loop_linear"] == 30.0
     assert one["fused_one_thread_vs_reference_linear"] == 6.0
     assert one["threads_linear"] == 2.0
     assert one["fused_vs_compiled_linear"] is one["fused_vs_jax_linear"] is None
     known += [row("reference", 4.0, "measure"), row("fused", 100.0, "measure", 2)]
-    two = room.family_ratios(FAMILIES["softmax-mlp"], known, 2)
+    two = bench.family_ratios(FAMILIES["softmax-mlp"], known, 2)
     assert (two["softmax-mlp-train"], two["softmax-mlp-measure"], two["softmax-mlp_vs_loop"]) == (12.0, 25.0, 30.0)
 
 
 def test_a_family_without_a_fused_form_has_a_reason_and_no_ratio(quick, monkeypatch):
     family = small(FAMILIES["deep-linear"])
     monkeypatch.setattr(type(family), "obstacle", lambda family: "has no fused form")
-    result = room.bench(1, measured=(family,), sizes=quick)
+    result = bench.bench(1, measured=(family,), sizes=quick)
     assert result["ratios"]["deep-linear"] is None
     assert [r["reason"] for r in result["rows"] if r["name"] == "fused"] == ["has no fused form"]
     assert result["limits"]["deep-linear"]["near"] is None
@@ -152,16 +152,16 @@ def test_a_family_without_a_fused_form_has_a_reason_and_no_ratio(quick, monkeypa
 
 def test_without_a_browser_one_line_says_so(quick, monkeypatch, capsys):
     monkeypatch.setattr(browser, "obstacle", lambda: "playwright is not installed")
-    result = room.bench(1, measured=(small(FAMILIES["linear"]),), sizes=quick)
+    result = bench.bench(1, measured=(small(FAMILIES["linear"]),), sizes=quick)
     print_bench(page.tables(result))
     assert capsys.readouterr().out.count("linear, train, browser: playwright is not installed.") == 1
     assert result["first_pictures"] is None
 
 
 def test_one_family_can_be_chosen(capsys):
-    assert [family.name for family in room.chosen("deep-softmax")] == ["deep-softmax"]
+    assert [family.name for family in bench.chosen("deep-softmax")] == ["deep-softmax"]
     with pytest.raises(InputError, match="only = mamba2: must be one of mamba, linear"):
-        room.chosen("mamba2")
+        bench.chosen("mamba2")
     assert main(["bench", "--only", "nothing"]) == 2
     assert "only = nothing" in capsys.readouterr().err
 
@@ -289,6 +289,6 @@ def test_ctrl_c_is_clean(monkeypatch, capsys):
     def stop(*arguments):
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(room, "bench", stop)
+    monkeypatch.setattr(bench, "bench", stop)
     assert main(["bench"]) == 130
     assert capsys.readouterr().err == "iclab: stopped\n"

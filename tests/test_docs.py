@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 import iclab
+from iclab.papers.citations import CITATIONS
 
 ROOT = Path(__file__).parent.parent
 TOOLS = ROOT / "tools" / "docs"
@@ -73,6 +74,17 @@ def test_every_public_function_has_an_example():
     functions = [getattr(iclab, name) for name in dir(iclab) if name[0].islower() and callable(getattr(iclab, name))]
     for function in functions:
         assert ">>>" in (function.__doc__ or "") or function is iclab.score, function.__name__
+
+
+def test_the_citation_file_names_the_papers_as_the_report_does():
+    _, *papers = re.split("^  - type: ", (ROOT / "CITATION.cff").read_text("utf-8"), flags=re.MULTILINE)
+    for text, citation in zip(papers, CITATIONS.values(), strict=True):
+        names = re.findall(r"- family-names: (.*)\n +given-names: (.*)", text)
+        first = ["-".join(f"{part[0]}." for part in given.split("-")) for _, given in names]
+        authors = [f"{initials} {family}" for initials, (family, _) in zip(first, names, strict=True)]
+        assert " and ".join([", ".join(authors[:-1]), authors[-1]]) == citation.authors
+        assert f'title: "{citation.title}"' in text
+        assert any(url in text for url in citation.links.values())
 
 
 @pytest.mark.slow

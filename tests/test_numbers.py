@@ -154,7 +154,7 @@ def test_a_sentence_that_was_changed_or_a_number_that_was_added_is_found(page):
 def small_edition(figure_run, tmp_path, monkeypatch):
     """M-fig2's small run as if it were the full edition, and a page that quotes it wrongly."""
     settings = find("M-fig2").settings(
-        seeds=2, steps=20, test_prompts=50, outlier_fractions=(0.0, 0.6), yardsticks=False
+        seeds=2, steps=20, test_prompts=50, outlier_fractions=(0.0, 0.6), baselines=False
     )
     edition = Edition(find("M-fig2"), settings)
     monkeypatch.setattr(program, "usual", lambda experiment: edition)
@@ -210,7 +210,7 @@ def test_bad_words_are_refused(tmp_path, capsys):
 @pytest.mark.slow
 def test_verdicts_are_counted(figure_run, monkeypatch):
     figure = find("M-fig2")
-    settings = figure.settings(seeds=2, steps=20, test_prompts=50, outlier_fractions=(0.0, 0.6), yardsticks=False)
+    settings = figure.settings(seeds=2, steps=20, test_prompts=50, outlier_fractions=(0.0, 0.6), baselines=False)
     monkeypatch.setattr("iclab.catalog.experiments", lambda: {"M-fig2": figure})
     monkeypatch.setattr("iclab.study.edition.usual", lambda experiment, quick=False: Edition(figure, settings))
     numbers = counted(program.Store(figure_run.store))

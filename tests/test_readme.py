@@ -72,8 +72,9 @@ def test_every_file_it_points_to_exists(page):
 
 
 def test_every_command_in_the_docs_is_one():
-    listed = [line for page in (README, DOCS / "commands.md") for line in page.read_text().splitlines()]
-    commands = [line.partition("#")[0] for line in listed if line.startswith("    iclab ")]
-    assert len(commands) > 30
+    pages = (README, *DOCS.rglob("*.md"), *DOCS.glob("notebooks/*.py"))
+    listed = [line.removeprefix("#") for page in pages for line in page.read_text().splitlines()]
+    commands = [re.split(" [#>]", line)[0] for line in listed if line.startswith(("    iclab ", "     iclab "))]
+    assert len(commands) > 80
     for command in commands:
         parser().parse_args(shlex.split(command)[1:])

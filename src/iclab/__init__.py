@@ -88,7 +88,7 @@ _HOMES = {
     "iclab.study.predicting": ("Predicted", "predict"),
 }
 
-_ROOMS = (
+_PACKAGES = (
     *("prompts", "text", "models", "engines", "probes", "theory", "lab", "study", "papers", "beyond", "report"),
     *("playground", "testing", "api", "score", "audit"),
 )
@@ -98,7 +98,7 @@ def __getattr__(name: str) -> Any:
     for module, names in _HOMES.items():
         if name in names:
             return getattr(importlib.import_module(module), name)
-    if name in _ROOMS:
+    if name in _PACKAGES:
         return importlib.import_module(f"iclab.{name}")
     raise AttributeError(f"module 'iclab' has no attribute {name!r}")
 

@@ -24,7 +24,7 @@ from iclab.config import Code, InputError, reason_of
 from iclab.study.experiment import Experiment
 from iclab.study.settings import Settings
 
-ROOMS = ("iclab.papers", "iclab.beyond")
+PACKAGES = ("iclab.papers", "iclab.beyond")
 """Packages that are searched for experiments."""
 GROUP = "iclab.experiments"
 """The group of entry points."""
@@ -35,9 +35,9 @@ FOLDER = "ICLAB_EXPERIMENTS"
 @cache
 def experiments() -> dict[str, Experiment[Any]]:
     """Return one instance of every built-in experiment by id, in order."""
-    for room in ROOMS:
-        package = importlib.import_module(room)
-        for module in pkgutil.walk_packages(package.__path__, prefix=f"{room}."):
+    for name in PACKAGES:
+        package = importlib.import_module(name)
+        for module in pkgutil.walk_packages(package.__path__, prefix=f"{name}."):
             importlib.import_module(module.name)
     mine = [kind for kind in _subclasses(Experiment) if kind.__module__.startswith("iclab.")]
     found = [kind() for kind in mine if hasattr(kind, "id")]  # base classes have none

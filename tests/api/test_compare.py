@@ -162,7 +162,7 @@ TINY: dict[str, Any] = {"steps": 5, "test_prompts": 20, "outlier_fractions": [0.
 
 
 def test_an_experiment_is_the_command_lines(figure_run: Any, cli: Any):
-    settings = {"steps": 20, "test_prompts": 50, "outlier_fractions": [0.0, 0.6], "yardsticks": False, "seeds": 2}
+    settings = {"steps": 20, "test_prompts": 50, "outlier_fractions": [0.0, 0.6], "baselines": False, "seeds": 2}
     outcome = iclab.run("m-FIG2", store=figure_run.store, **settings)
     told = figure_run.said.json
     assert (outcome.rows, outcome.claims) == (told["rows"], told["claims"])
@@ -176,7 +176,7 @@ def test_an_experiment_is_the_command_lines(figure_run: Any, cli: Any):
 
 def test_an_experiment_leaves_nothing_without_a_store(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     monkeypatch.chdir(tmp_path)
-    outcome = iclab.run("M-fig2", quick=True, seeds=1, yardsticks=False, **{**TINY, "step_sizes.linear": 0.01})
+    outcome = iclab.run("M-fig2", quick=True, seeds=1, baselines=False, **{**TINY, "step_sizes.linear": 0.01})
     assert outcome.settings.step_sizes["linear"] == 0.01
     assert outcome.settings.seeds == 1
     assert list(tmp_path.iterdir()) == []

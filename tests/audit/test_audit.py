@@ -7,13 +7,12 @@ import json
 import shutil
 import subprocess
 import sys
-from pathlib import Path
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from iclab.audit import controls, program
+from iclab.audit import program
 
 ID = "M-fig2.linear-large.flip"
 
@@ -110,31 +109,6 @@ def test_an_altered_row_is_named_though_its_checksum_was_adjusted(cli, exported,
     problems, _ = program.audit(document, store)
     named = {name for name, _ in problems}
     assert named == {ID, f"cell {cell}"}
-
-
-def test_a_claim_that_cannot_fail_is_found_out(monkeypatch):
-    """|a − b| > 0 holds whichever of the two is which; a − b > 0 does not."""
-    rows = [
-        {"model": model, "seed": seed, "error": 0.5 * (model == "a") + 0.01 * seed**2}
-        for model in "ab"
-        for seed in range(4)
-    ]
-    monkeypatch.setattr(controls, "read_rows", lambda *given: rows)
-    gap = ["-", ["row", 0, "error"], ["row", 1, "error"]]
-    series = [{"seeds": [0, 1, 2, 3], "of": gap}, {"seeds": [0, 1, 2, 3], "of": ["-", ["absolute", gap], 0]}]
-
-    def claim(id_, number):
-        ends = {"value": "mean", "low": "over_seeds.low", "high": "over_seeds.high"}
-        point = {"value": 0.5, "low": 0.5, "high": 0.5, "where": "", "lost": 0}
-        point["how"] = {end: [name, ["series", number]] for end, name in ends.items()}
-        size = {"rule": "every_above", "margins": [0.0], "points": [point], "also": [], "withheld": ""}
-        return {"id": id_, "verdict": "holds", "confidence": 0.95, "size": size, "direction": None}
-
-    experiment = {"keys": ["model"], "series": series, "selections": [{"model": "a"}, {"model": "b"}]}
-    experiment["claims"] = [claim("can-fail", 0), claim("cannot-fail", 1)]
-    found = controls.controls({"experiments": [experiment]}, Path())
-    assert (found.swapped, found.survived_swap) == (2, ["cannot-fail"])
-    assert found.survived_shuffles == ["cannot-fail"]
 
 
 def test_bad_requests_are_one_line(cli, exported, tmp_path):

@@ -49,7 +49,7 @@ def test_every_operation_is_computed_again(traced):
     made += [over_seeds(all_).low, over_seeds(all_).high, rows[0]["prompts"] - a]
     for number in made:
         assert isinstance(number, Number)
-        assert evaluation.value(writer.expression(number)) == pytest.approx(plain(number), rel=1e-12)
+        assert evaluation.value(writer.expression(number)) == pytest.approx(plain(number), rel=program.NEAR)
 
 
 def test_an_error_with_its_interval(traced):

@@ -305,7 +305,7 @@ def test_reproduce_runs_every_experiment(
         steps: Annotated[int, Chosen("tiny")] = 20
         test_prompts: Annotated[int, Chosen("tiny")] = 50
         outlier_fractions: Annotated[tuple[float, ...], Chosen("tiny")] = (0.0, 0.6)
-        yardsticks: Annotated[bool, Chosen("tiny")] = False
+        baselines: Annotated[bool, Chosen("tiny")] = False
 
     catalog = {"M-fig2": find("M-fig2")}
     monkeypatch.setattr(figure, "settings", Tiny)

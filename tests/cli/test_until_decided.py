@@ -12,7 +12,7 @@ import pytest
 from iclab.study.sequences import confidence_after
 
 Cli = Callable[..., Any]
-SMALL = ("steps=20", "test_prompts=50", "outlier_fractions=[0.0,0.6,0.8]", "yardsticks=false", 'label_rules=["flip"]')
+SMALL = ("steps=20", "test_prompts=50", "outlier_fractions=[0.0,0.6,0.8]", "baselines=false", 'label_rules=["flip"]')
 WORDS = ("run", "M-fig2", *(word for setting in SMALL for word in ("--set", setting)), "--workers", 1)
 RUN = (*WORDS, "--until-decided")
 

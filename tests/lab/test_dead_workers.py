@@ -173,7 +173,7 @@ def test_three_deaths_are_one_too_many():
 def test_the_command_line_draws_what_there_is_and_its_exit_code_tells(
     workers: Workers, cli: Callable[..., Any], tmp_path: Path
 ):
-    settings = ["steps=5", "test_prompts=20", 'models=["linear","softmax"]', 'label_rules=["flip"]', "yardsticks=false"]
+    settings = ["steps=5", "test_prompts=20", 'models=["linear","softmax"]', 'label_rules=["flip"]', "baselines=false"]
     settings += ["outlier_fractions=[0.0,0.6]"]
     words = ["M-fig2", *(word for setting in settings for word in ("--set", setting)), "--seeds", 9]
     figure = catalog.find("M-fig2")

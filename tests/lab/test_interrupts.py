@@ -30,7 +30,7 @@ SETTINGS: dict[str, Any] = {
     "seeds": 9,  # two groups: two trainings of each model, so that a worker process starts at once
     "models": ["linear", "softmax"],  # softmax runs in this process and in the other, whatever engine linear runs on
     "label_rules": ["flip"],
-    "yardsticks": False,
+    "baselines": False,
     "outlier_fractions": [0.0, 0.1, 0.2, 0.3, 0.4, 0.5],
 }
 WORDS = [word for name, value in SETTINGS.items() for word in ("--set", f"{name}={json.dumps(value)}")]

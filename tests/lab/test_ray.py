@@ -52,7 +52,7 @@ def test_rows_and_weights_are_those_of_the_local_executor(
 
 
 def test_the_command_line_and_python_take_the_same_way(cluster: Any, cli: Callable[..., Any], tmp_path: Path):
-    small = FIGURE | {"seeds": 8, "label_rules": ["flip"], "yardsticks": False}
+    small = FIGURE | {"seeds": 8, "label_rules": ["flip"], "baselines": False}
     told = cli(
         *("run", "M-fig2", "--quick", *words(small), "--ray", cluster.address, "--store", tmp_path / "store"),
         *("--out", tmp_path / "out", "--json"),

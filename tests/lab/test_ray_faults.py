@@ -1,4 +1,4 @@
-"""Bad days on a Ray cluster: workers, nodes and the driver die, and nothing is lost, computed twice or half-written."""
+"""Faults on a Ray cluster: workers, nodes and the driver die, and nothing is lost, computed twice or half-written."""
 
 from __future__ import annotations
 

@@ -57,7 +57,7 @@ def test_a_paper_shows_its_own_theorems_only():
 def test_models_without_a_theorem_have_none():
     assert covering_of([], "M") is None
     softmax = find("M-fig2")
-    only = softmax.settings().quick().replace(models=("softmax",), yardsticks=False)
+    only = softmax.settings().quick().replace(models=("softmax",), baselines=False)
     assert covering_of(softmax.conditions(only), "M") is None
 
 

@@ -45,13 +45,13 @@ def test_other_code_forgets_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
 
 
 def test_the_hash_of_the_code_is_that_of_every_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
-    (tmp_path / "room").mkdir()
-    for name in ("__init__.py", "room/a.py"):
+    (tmp_path / "package").mkdir()
+    for name in ("__init__.py", "package/a.py"):
         (tmp_path / name).write_text("x = 1")
     monkeypatch.setattr(remembered.iclab, "__file__", str(tmp_path / "__init__.py"))
     before = remembered._code.__wrapped__()
     assert remembered._code.__wrapped__() == before
-    (tmp_path / "room" / "a.py").write_text("x = 2")
+    (tmp_path / "package" / "a.py").write_text("x = 2")
     assert remembered._code.__wrapped__() != before
 
 

@@ -6,6 +6,7 @@ import pytest
 
 import iclab
 from iclab.glossary import PAPERS, TERMS, terms_of
+from iclab.report.page.choices import choices
 from iclab.report.page.typeset import meanings, typeset
 
 
@@ -72,3 +73,14 @@ def test_the_names_at_the_packages_front_are_in_the_glossary():
     names = {name for line in lines for name in re.findall(r"[a-z]{2,}_[a-z]+", line)}
     assert len(names) >= 10
     assert names <= {term.name for term in TERMS}
+
+
+def test_the_choices_have_the_letters_of_the_paper_that_their_heading_names():
+    html = choices("# Choices\n\n## Paper M\n\n|α|`κ_a`|\n|---|---|\n|κ_a|[x](y)|\n\n## Papers T and S\n\nα *or* <b>")
+    first, of_m, of_t = html.split("</div>")[:-1]
+    assert first == '<div data-paper="M"><h2>Choices</h2>\n'
+    assert of_m.startswith('<div data-paper="M"><h3>Paper M</h3>')
+    assert "<th><abbr tabindex=0><i>α</i></abbr></th>\n<th><code>κ_a</code></th>" in of_m
+    assert "<td><abbr tabindex=0><i>κ</i><sub>a</sub></abbr></td>\n<td>x</td>" in of_m
+    assert of_t.startswith('<div data-paper="T"><h3>Papers T and S</h3>')
+    assert "<p><abbr tabindex=0><i>α</i></abbr> <em>or</em> &lt;b&gt;</p>" in of_t

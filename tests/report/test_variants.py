@@ -192,7 +192,7 @@ def test_the_readmes_model_with_adam_joins_the_papers_figure(cli, user_module, a
     command = shlex.split(re.search(r"^    iclab (run M-fig2 .*mine:Mine.*)$", readme, re.MULTILINE).group(1))
     user_module("mine", NET.replace("Net", "Mine"))
     tiny = ("steps=3", "batch_size=4", "test_prompts=20", "outlier_fractions=[0.0,0.6]", 'label_rules=["flip"]')
-    less = [word for setting in (*tiny, "yardsticks=false") for word in ("--set", setting)]
+    less = [word for setting in (*tiny, "baselines=false") for word in ("--set", setting)]
     places = ("--store", tmp_path / "store", "--out", tmp_path / "out")
     assert cli(*command, *less, "--seeds", 2, "--workers", 1, *places).code == 0
     said = cli("report", *places, "--json")
@@ -263,7 +263,7 @@ def test_modules_of_every_kind_stand_beside_mamba_from_the_shell_and_from_python
     user_module("four", FOUR)
     kinds = ("Memory", "HuggingFace", "Normed", "Attends")
     models = ["mamba", "linear", *(f"four:{kind}" for kind in kinds)]
-    words = ["models=" + json.dumps(models), "yardsticks=false", 'label_rules=["flip"]', "outlier_fractions=[0.0,0.6]"]
+    words = ["models=" + json.dumps(models), "baselines=false", 'label_rules=["flip"]', "outlier_fractions=[0.0,0.6]"]
     words += ["steps=2", "batch_size=4", "test_prompts=20", *(f"recipes.{kind}.step_size=0.01" for kind in kinds)]
     words.append("recipes.Attends.optimizer=adam")
     places = ("--store", tmp_path / "store", "--out", tmp_path / "out")

@@ -117,7 +117,7 @@ class Rounds:
         self.store = Store(tmp_path / "store")
         experiment = OutlierFraction()
         small = {"steps": 1, "batch_size": 1, "test_prompts": 1, "outlier_fractions": (0.0, 0.5)}
-        small |= {"label_rules": ("flip",), "models": ("linear",), "yardsticks": False}
+        small |= {"label_rules": ("flip",), "models": ("linear",), "baselines": False}
         self.edition = Edition(experiment, experiment.settings(**small))
 
         def judge(name, enough, needs, rows):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import warnings
 from itertools import product
 from pathlib import Path
 
@@ -69,7 +70,9 @@ def small_bert(folder: Path, dim: int = 24) -> Path:
     words = sorted({word for text, _ in sentences() for word in text.split()} | {"james", "bond"})
     folder.mkdir(parents=True)
     (folder / "vocab.txt").write_text("\n".join(["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", *words]))
-    tokenizer = DistilBertTokenizer(str(folder / "vocab.txt"))
+    with warnings.catch_warnings():  # transformers 5.12 makes its tokenizer in a way that tokenizers advises against
+        warnings.simplefilter("ignore", DeprecationWarning)
+        tokenizer = DistilBertTokenizer(str(folder / "vocab.txt"))
     tokenizer.save_pretrained(folder)
     config = DistilBertConfig(vocab_size=len(tokenizer), dim=dim, n_layers=1, n_heads=2, hidden_dim=16)
     DistilBertForMaskedLM(config).save_pretrained(folder)

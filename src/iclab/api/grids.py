@@ -27,12 +27,12 @@ class Setting(NamedTuple):
         """Return the setting with the values of a point put in."""
         found = self
         for key, value in point.items():
-            room, _, rest = key.partition(".")
+            owner, _, rest = key.partition(".")
             if key == STEP:
                 found = found._replace(at=value)
-            elif room == "recipe":
+            elif owner == "recipe":
                 found = found._replace(recipe=_put(found.recipe, rest, value))
-            elif room == "train":
+            elif owner == "train":
                 found = found._replace(train=_put(found.train, rest, value))
                 if rest.partition(".")[0] == "patterns":  # tests have the patterns of the training
                     found = found._replace(test=_put(found.test, rest, value))

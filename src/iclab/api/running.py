@@ -59,7 +59,7 @@ def run(
 
     Example:
         >>> small = {"steps": 5, "test_prompts": 20, "label_rules": ["flip"], "outlier_fractions": [0.0, 0.6]}
-        >>> outcome = run("M-fig2", seeds=2, yardsticks=False, **small)
+        >>> outcome = run("M-fig2", seeds=2, baselines=False, **small)
         >>> sorted({row["model"] for row in outcome.rows})
         ['linear', 'mamba']
     """

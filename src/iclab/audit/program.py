@@ -195,12 +195,10 @@ def read_cell(store: Path, name: str, stated: Json, problems: list[tuple[str, st
 
 
 class Evaluation:
-    """Computes expressions over rows. Controls let selections take others' places, and move seeds."""
+    """Computes expressions over rows."""
 
-    def __init__(
-        self, rows: Rows, confidence: float, moved: dict[int, str] | None = None, turned: int | None = None
-    ) -> None:
-        self.rows, self.confidence, self._moved, self._turned = rows, confidence, moved or {}, turned
+    def __init__(self, rows: Rows, confidence: float) -> None:
+        self.rows, self.confidence = rows, confidence
         self.found: dict[int, dict[int, Any]] = {}
 
     def value(self, expression: Any, seed: int | None = None) -> Any:
@@ -210,8 +208,7 @@ class Evaluation:
         operation, *operands = expression
         if operation == "row":
             number, column, *own = operands
-            row = self._rows(number).get(own[0] if own else seed)
-            return row.get(column) if row else None
+            return self.read(number, column, own[0] if own else seed)
         if operation == "series":
             return [value for value in self.by_seed(operands[0]).values() if value is not None]
         values = [self.value(operand, seed) for operand in operands]
@@ -223,18 +220,20 @@ class Evaluation:
             return None if unknown else wilson_interval(right, total, self.confidence)[operation.endswith("high")]
         return OPERATIONS[operation](*values)
 
-    def _rows(self, number: int) -> dict[Any, Json]:
-        rows = self.rows.by_name.get(self._moved.get(number) or self.rows.name(number), {})
-        if number != self._turned:
-            return rows
-        seeds = sorted(rows)  # each seed gets the row of the next one
-        return {seed: rows[other] for seed, other in zip(seeds, seeds[1:] + seeds[:1], strict=True)}
+    def read(self, number: int, column: str, seed: int | None) -> Any:
+        """Return a number of the row that a selection has for a seed."""
+        row = self.rows_of(number).get(seed)
+        return row.get(column) if row else None
+
+    def rows_of(self, number: int) -> dict[Any, Json]:
+        """Return the rows of a selection, by seed."""
+        return self.rows.by_name.get(self.rows.name(number), {})
 
     def by_seed(self, number: int) -> dict[int, Any]:
         """Return the value of a series by seed: of every seed that all its selections have."""
         if number not in self.found:
             series = self.rows.series[number]
-            mine = [set(self._rows(selection)) for selection in within_expression("row", series["of"])]
+            mine = [set(self.rows_of(selection)) for selection in within_expression("row", series["of"])]
             seeds = sorted(set.intersection(*mine)) if mine else series["seeds"]
             self.found[number] = {seed: self.value(series["of"], seed) for seed in seeds}
         return self.found[number]

@@ -1,8 +1,8 @@
 """readings: the most favourable reading of each paper, of many that its unstated settings allow.
 
-The papers leave settings unsaid. `iclab.beyond.readings_space` writes down what these may be. Many readings are tried
-with two seeds, and counted is how many of the paper's claims hold under each, all at once. The leaders of this search
-are the finalists; with eight seeds, the best of them is the most favourable reading. It and iclab's own are then judged
+`iclab.beyond.readings_space` writes down which values the unstated settings may have. Many readings are tried with two
+seeds, and the claims of the paper that hold under each, all at once, are counted. The leaders of this search are the
+finalists; with eight seeds, the best of them is the most favourable reading. It and iclab's own are then judged
 with seeds that neither has seen. The search is random with a recorded seed, then in steps of one dimension around the
 best; finalists and the best are recorded in the settings. An adaptive search, such as Optuna's, would find
 the same kind of optimum, but what it tries depends on what it found; here every cell is known before the first runs.
@@ -255,8 +255,8 @@ class Readings(Experiment[ReadingsSettings]):
     id = "readings"
     title = "The most favourable reading of each paper"
     paper = (
-        "No paper asks this. Where a claim fails here, its authors may have meant other values of what they left "
-        "unsaid: under which values do most of their claims hold, all at once, and which claims hold under none?"
+        "No paper asks this. Where a claim fails here, its authors may have meant other values of what they do "
+        "not state: under which values do most of their claims hold, all at once, and which claims hold under none?"
     )
     reading = (
         "Each row is a claim of a paper. First column: iclab's own reading, second: the most favourable of all that "

@@ -1,4 +1,4 @@
-"""What papers leave unsaid, as a written space of readings, and the readings that `iclab.beyond.readings` tries.
+"""The settings that papers do not state, as a space of readings, and the readings that `iclab.beyond.readings` tries.
 
 A reading has one value in every dimension. The first value of a dimension is iclab's own and changes nothing. Values
 are changes of settings by key (`Settings.changed`). Dimensions of `TESTED` change only test prompts, so that readings
@@ -45,7 +45,7 @@ DATA: Space = {
     "K'": {"1.5": {}, "1.01": {"test_irrelevant_scale": 1.01}, "3": {"test_irrelevant_scale": 3.0}},
     "counting": {"bernoulli": {}, "exact": {"counting": "exact"}},
 }
-"""What paper M leaves unsaid about its data, for one layer and for three."""
+"""Settings of the data that paper M does not state, for one layer and for three."""
 
 DEEP: Space = {
     "stream": {"full": {}, "label": _option("stream", "label", *ALL)},
@@ -109,7 +109,7 @@ SELECTORS: Space = {
 
 
 class Part(NamedTuple):
-    """Experiments that share what their paper leaves unsaid."""
+    """Experiments whose paper leaves the same settings unstated."""
 
     experiments: tuple[str, ...]
     space: Space
@@ -125,12 +125,12 @@ PARTS: dict[str, Part] = {
         {"M-tab1": ONE, "M-tab3": {**ONE, "dimension": 30}, "M-tab4": {"dimension": 30}, "M-tab5": {"dimension": 30}},
     ),
     "M, one layer": Part(
-        ("M-fig2",), ONE_LAYER, {"M-fig2": {"yardsticks": False, "label_rules": ("flip", "target", "random")}}
+        ("M-fig2",), ONE_LAYER, {"M-fig2": {"baselines": False, "label_rules": ("flip", "target", "random")}}
     ),
     "T": Part(("T-fig2", "T-fig3", "T-fig5"), NONLINEAR, {"T-fig3": {"models": ("softmax-mlp",), "more_tasks": ()}}),
     "S": Part(("S-fig1",), SELECTORS),
 }
-"""The searches. Experiments whose papers leave nothing unsaid, or that train other models, have none."""
+"""The searches. Experiments whose papers state everything, or that train other models, have none."""
 
 
 FINALISTS: dict[str, tuple[dict[str, str], ...]] = {

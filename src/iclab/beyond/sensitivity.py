@@ -87,7 +87,7 @@ class SensitivitySettings(Settings):
             grid=True,
         ),
     ] = {
-        "M-fig2": {"yardsticks": False},
+        "M-fig2": {"baselines": False},
         "M-tab1": {"models": ("deep-mamba", "deep-linear")},
         "T-fig3:softmax-mlp": {"more_tasks": ()},
         "T-fig3:gpt2": {"gpt2_steps": 1_600},

@@ -96,8 +96,9 @@ def _print_audit(found: Audit) -> None:
         return
     print("controls, on claims that hold:")
     for tried, what, survived, but in (
-        (c.swapped, "with their two conditions exchanged", c.survived_swap, "still hold"),
+        (c.swapped, "with their two sides exchanged", c.survived_swap, "still hold"),
         (c.shuffled, "with all rows dealt out anew", c.survived_shuffles, "hold every time"),
+        (len(c.survived_shuffles), "of these with other numbers", c.cannot_fail, "hold whatever the numbers are"),
         (c.paired, "with pairs of seeds broken", c.unmoved, "have the same intervals"),
     ):
         print(f"  {tried:4d} {what}: {len(survived)} {but}{': ' * bool(survived)}{', '.join(survived)}")

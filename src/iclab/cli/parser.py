@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import os
 from collections.abc import Callable
+from typing import TypeAlias
 
 from iclab._version import __version__
 from iclab.cli import help as texts
@@ -74,15 +75,8 @@ def parser() -> argparse.ArgumentParser:
     commands = whole.add_subparsers(metavar="COMMAND")
 
     def add(name: str, brief: str, examples: str) -> argparse.ArgumentParser:
-        command = commands.add_parser(
-            name,
-            help=brief,
-            description=f"{brief[0].upper()}{brief[1:]}.",
-            epilog=examples,
-            formatter_class=_HelpFormatter,
-        )
-        command.set_defaults(command=name, failed=None)
-        command.add_argument("--json", action="store_true", help="print one JSON document on standard output")
+        command = _add_command(commands, name, brief, examples)
+        _add_json(command)
         return command
 
     adders = [_experiments, _run, _reproduce, _report, _playground, _show, _train, _score, _predict, _encode, _bench]
@@ -94,8 +88,21 @@ def parser() -> argparse.ArgumentParser:
     return whole
 
 
+Commands: TypeAlias = "argparse._SubParsersAction[argparse.ArgumentParser]"
 Add = Callable[[str, str, str], argparse.ArgumentParser]
 """Adds a command with a name, a brief description and examples."""
+
+
+def _add_command(commands: Commands, name: str, brief: str, examples: str) -> argparse.ArgumentParser:
+    command = commands.add_parser(
+        name,
+        help=brief,
+        description=f"{brief[0].upper()}{brief[1:]}.",
+        epilog=examples,
+        formatter_class=_HelpFormatter,
+    )
+    command.set_defaults(command=name, failed=None)
+    return command
 
 
 def _experiments(add: Add) -> None:
@@ -243,22 +250,14 @@ def _verify(add: Add) -> None:
     command.add_argument("--seed", metavar="N", type=int, default=0, help="another number for another sample")
 
 
-def _store(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
+def _store(commands: Commands) -> None:
     brief = "look after a store: check, repair, list, size, prune, merge"
-    whole = commands.add_parser(
-        "store",
-        help=brief,
-        description=f"{brief.capitalize()}.",
-        epilog=texts.STORE,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-    )
+    whole = _add_command(commands, "store", brief, texts.STORE)
     actions = whole.add_subparsers(metavar="ACTION", required=True)
-    for name, (what, more) in texts.STORE_ACTIONS.items():
-        action = actions.add_parser(
-            name, help=what, description=f"{what[0].upper()}{what[1:]}.", epilog=more, formatter_class=_HelpFormatter
-        )
-        action.set_defaults(command="store", action=name, failed=None)
-        action.add_argument("--json", action="store_true", help="print one JSON document on standard output")
+    for name, (what, examples) in texts.STORE_ACTIONS.items():
+        action = _add_command(actions, name, what, examples)
+        action.set_defaults(command="store", action=name)
+        _add_json(action)
         if name == "merge":
             action.add_argument("other", metavar="OTHER", help="the directory of another store, which is only read")
         if name == "prune":
@@ -267,20 +266,17 @@ def _store(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> Non
         _add_store(action)
 
 
-def _completion(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
+def _completion(commands: Commands) -> None:
     brief = "print what makes the Tab key complete commands, flags and ids of experiments"
-    command = commands.add_parser(
-        "completion",
-        help=brief,
-        description=f"{brief.capitalize()}.",
-        epilog=texts.COMPLETION,
-        formatter_class=_HelpFormatter,
-    )
-    command.set_defaults(command="completion", failed=None)
+    command = _add_command(commands, "completion", brief, texts.COMPLETION)
     command.add_argument("shell", choices=("bash", "zsh", "tcsh"), help="your shell")
 
 
 # Options that several commands share.
+
+
+def _add_json(command: argparse.ArgumentParser) -> None:
+    command.add_argument("--json", action="store_true", help="print one JSON document on standard output")
 
 
 def _add_description(command: argparse.ArgumentParser, models: str) -> None:

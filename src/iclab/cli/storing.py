@@ -189,14 +189,16 @@ def progress(title: str) -> Iterator[Callable[[int, int], None]]:
     from iclab.lab.progress import LINE_EVERY
 
     console, last = Console(stderr=True), time.monotonic()
-    with Progress(console=console, transient=True, disable=not console.is_terminal) as bar:
-        task = bar.add_task(title)
+    if console.is_terminal:
+        with Progress(console=console, transient=True) as bar:
+            task = bar.add_task(title)
+            yield lambda done, of: bar.update(task, completed=done, total=of)
+        return
 
-        def tell(done: int, of: int) -> None:
-            nonlocal last
-            bar.update(task, completed=done, total=of)
-            if not console.is_terminal and time.monotonic() > last + LINE_EVERY:
-                last = time.monotonic()
-                print(f"iclab: {title}: {done} of {of}", file=sys.stderr, flush=True)
+    def tell(done: int, of: int) -> None:
+        nonlocal last
+        if time.monotonic() > last + LINE_EVERY:
+            last = time.monotonic()
+            print(f"iclab: {title}: {done} of {of}", file=sys.stderr, flush=True)
 
-        yield tell
+    yield tell

@@ -18,7 +18,7 @@ class Citation:
 
 CITATIONS = {
     "M": Citation(
-        "H. Li et al.",
+        "H. Li, S. Lu, X. Cui, P.-Y. Chen and M. Wang",
         "Can Mamba Learn In Context with Outliers? A Theoretical Generalization Analysis",
         "arXiv preprint, 2025",
         {"arXiv 2510.00399": "https://arxiv.org/abs/2510.00399"},

@@ -156,7 +156,7 @@ percentile over prompts. ``lucky`` counts neurons that T names before training, 
 ``levels`` is the error of every level by itself, ``blocks`` what the head of a level has learnt of the others,
 ``squares`` the mean squared error, for real labels too; ``gradients`` compares M (202) to (204) with autograd.
 ``exact`` is the error without sampling, whatever the number of prompts.
-``tokens`` keeps every example of a few prompts. ``vote`` and ``attended`` are yardsticks: the error, on the same
+``tokens`` keeps every example of a few prompts. ``vote`` and ``attended`` are baselines: the error, on the same
 prompts, of a vote of same-pattern examples, and of a vote weighted by the model's attention. ``kernel``, ``growth`` and
 ``logits`` read what the lemmas of paper M speak of: attention between patterns, entries of weights, gates. Three are
 about tables of vectors: ``readout`` tells classes apart without context, ``trigger`` is what a trigger does to vectors,

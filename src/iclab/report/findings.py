@@ -11,6 +11,8 @@ RULES = {"flip": "flipped", "target": "target", "random": "random"}
 """The label rules of M-fig2, in words."""
 POISONED = 0.6
 """The share of outliers at which models are compared: that of their training."""
+TWICE = {"gla-rows": "GLA (196)", "gla-keys": "GLA (198)", "mamba2-scaled": "Mamba-2 with its input times Δ"}
+"""The names of gates that an architecture has two of."""
 
 
 def _kernel(facts: Facts) -> list[str]:
@@ -26,8 +28,8 @@ def _kernel(facts: Facts) -> list[str]:
         )
     if rate:
         even = [abs(value - 1) for place, value in rate.items() if not place.startswith("star")]
-        words = f"within {percent(max(even))} % of the predicted one, with nothing fitted"
-        told.append(f"The clock τ is {words}, on every graph that meets the paper's Condition 1." if even else "")
+        words = f"within {percent(max(even))} % of what theory predicts, with nothing fitted"
+        told.append(f"τ grows with training. It is {words}, on every graph that meets Condition 1." if even else "")
     if apart:
         fail = f"fail in {span(apart.values(), percent)} % of prompts without any outlier"
         whole = f"; with a complete graph, in {span(alone.values(), percent)} %" if alone else ""
@@ -36,15 +38,15 @@ def _kernel(facts: Facts) -> list[str]:
     told.append(
         facts.say(
             "M-kernel.lemma3",
-            fails=f"This refutes Lemma 3 (25), by which such entries stay 0: they are {span(lost.values())} of a "
-            "pattern's own entry. "
+            fails="This refutes Lemma 3 (25), by which attention between such patterns stays 0: it is "
+            f"{span(lost.values())} of a pattern's attention to itself. "
             + facts.say(
                 "M-kernel.condition1",
-                fails="Theorem 1 falls with it, for training sets that only meet Condition 1.",
-                other="Whether Theorem 1 falls with it is not decided here.",
+                fails="It also refutes Theorem 1 for training sets that only meet Condition 1.",
+                other="Whether Theorem 1 is refuted too is not decided here.",
             ),
-            holds="Lemma 3 (25), by which such entries stay 0, holds here.",
-            other="Whether Lemma 3 (25) holds, by which such entries stay 0, is not decided here.",
+            holds="Lemma 3 (25), by which attention between such patterns stays 0, holds here.",
+            other="Whether Lemma 3 (25) holds, by which attention between such patterns stays 0, is not decided here.",
         )
         if lost
         else ""
@@ -63,20 +65,21 @@ def _outliers(facts: Facts) -> list[str]:
     if both := [place for place in linear if place in mamba]:
         place = _nearest(both)
         told.append(
-            f"A one-layer Mamba is linear attention times a gate. With flipped labels on a share {place} of the "
-            f"examples, it errs in {share(mamba[place])} of prompts, and linear attention in {share(linear[place])}."
+            f"A one-layer Mamba is linear attention times a gate. If a share {place} of the examples are outliers that "
+            "show the wrong label (flipped labels), "
+            f"it errs in {share(mamba[place])} of prompts, and linear attention in {share(linear[place])}."
         )
     by_gap = facts.split({words: f"M-fig2.gap.{rule}" for rule, words in RULES.items()})
     if found := by_gap.get("holds"):
-        told.append(f"Mamba is ahead at every α tested from 1/2 to 0.8 under {listed(found)} labels.")
+        told.append(f"Mamba is ahead at every α tested above 1/2 and up to 0.8, under {listed(found)} labels.")
     for name, claim in (
         ("Mamba's error is below 0.01 up to α = 0.8", "mamba-small"),
-        ("linear attention's error is large above 1/2", "linear-large"),
+        ("linear attention's error is large, above 0.1, for every α above 1/2", "linear-large"),
     ):
         by = facts.split({words: f"M-fig2.{claim}.{rule}" for rule, words in RULES.items()})
         parts = [f"{verb} under {listed(by[verdict])} labels" for verdict, verb in _VERBS.items() if by.get(verdict)]
         if parts:
-            told.append(f"That {name} {', '.join(parts)}.")
+            told.append(f"That {name}, {listed(parts)}.")
     return told
 
 
@@ -86,18 +89,18 @@ _VERBS = {"holds": "holds", "fails": "fails", "undecided": "is undecided"}
 def _worst(facts: Facts) -> list[str]:
     mamba, linear = (facts.points(f"M-worst.{name}") for name in ("flip", "flip-linear"))
     told = [
-        "The theorems allow outliers to show any labels. For one layer, the worst of all 2^k labellings of a prompt "
-        "with k outliers is found exactly, in time proportional to its length."
+        "The theorems allow outliers to show any labels. For one layer, the recurrence above finds the worst of all "
+        "2^k labellings of a prompt with k outliers, exactly and in one pass over its examples."
     ]
     if mamba and linear:
         told.append(
-            f"It adds at most {share(max(mamba.values()))} to Mamba's error with flipped labels, and up to "
-            f"{share(max(linear.values()))} to linear attention's."
+            f"Compared with flipped labels, the worst ones add at most {share(max(mamba.values()))} to Mamba's error, "
+            f"and up to {share(max(linear.values()))} to linear attention's."
         )
     inside = facts.points("M-worst.inside")
     if inside:
         told.append(
-            "Where Theorem 2 speaks, the worst labels at the worst places "
+            "Inside the conditions of Theorem 2, the worst labels at the worst places "
             + facts.say(
                 "M-worst.inside",
                 holds=f"leave Mamba with an error of at most {share(max(inside.values()))}.",
@@ -121,10 +124,10 @@ def _gates(facts: Facts) -> list[str]:
         told.append(
             facts.say(
                 "M-gates.blind",
-                holds="A gate that multiplies later tokens only is the same for outliers and clean examples, whatever "
-                "training does.",
-                other="Gates that multiply later tokens only should be the same for outliers and clean examples; here "
-                "they are not clearly so.",
+                holds="If the gate of an example is computed from later tokens only, it is the same for outliers and "
+                "clean examples, whatever training does.",
+                other="If the gate of an example is computed from later tokens only, it should be the same for "
+                "outliers and clean examples; here it is not clearly so.",
             )
         )
     if blind:
@@ -135,13 +138,13 @@ def _gates(facts: Facts) -> list[str]:
         )
     if seeing:
         each = listed(f"{_short(name)} in {share(errors[name])}" for name in seeing)
-        told.append(f"With a gate that sees the example itself, errors are rare: {each}.")
+        told.append(f"Gates that see the example itself do better: {each}.")
     return told
 
 
 def _short(gate: str) -> str:
-    """Return the name of a gate without the number of its equation."""
-    return re.sub(r", (\(|γ).*", "", GATES[gate].label)
+    """Return the name of a gate, with the number of its equation only where the name has two."""
+    return TWICE.get(gate) or re.sub(r", (\(|γ).*", "", GATES[gate].label)
 
 
 def _transformers(facts: Facts) -> list[str]:
@@ -150,22 +153,22 @@ def _transformers(facts: Facts) -> list[str]:
     if unseen := facts.points("T-fig3.unseen.softmax-mlp"):
         patterns = getattr(settings, "relevant", 0)
         mixed = facts.points("T-fig3.ood-small.softmax-mlp")
-        beyond = f", and in at most {share(max(mixed.values()))} on mixtures of patterns with S1 ≥ 1" if mixed else ""
+        beyond = f", and in at most {share(max(mixed.values()))} if patterns are mixtures with S1 ≥ 1" if mixed else ""
         told.append(
             f"Trained on {patterns} of {patterns * (patterns - 1)} tasks, softmax attention with an MLP errs in "
             f"{share(max(unseen.values()))} of prompts on the others{beyond}."
         )
     laws = {"η": "T-thm3.3.eta", "β": "T-thm3.3.norm", "α": "T-thm3.3.relevant_fraction", "M1": "T-thm3.3.relevant"}
     by = facts.split(laws)
-    words = {"holds": "right in", "in direction": "only of the right sign in", "fails": "wrong in"}
+    words = {"holds": "right for", "in direction": "of the right sign only for", "fails": "wrong for"}
     parts = [f"{said} {listed(by[verdict])}" for verdict, said in words.items() if by.get(verdict)]
     if parts:
-        told.append(f"T's law of training time (10) is {', '.join(parts)}{_exponent(facts)}.")
+        told.append(f"The exponents in T's law of training time (10) are {listed(parts)}{_exponent(facts)}.")
     told.append(
         facts.say(
             "S-fig1.label-part.source",
-            holds="The MLP decides by labels, not features, as S says"
-            + facts.say("S-fig1.label-part.place", holds=".", other=", but not in the coordinates where S looks."),
+            holds="As S says, the MLP decides by labels, not features"
+            + facts.say("S-fig1.label-part.place", holds=".", other=". But it does not show where S looks."),
             other="That the MLP decides by labels, not features, as S says, is not clear here.",
         )
     )
@@ -177,7 +180,7 @@ def _exponent(facts: Facts) -> str:
     measured = facts.claim("T-thm3.3.norm")["measured"]
     if measured is None or facts.verdict("T-thm3.3.norm") == "holds":
         return ""
-    return f": the exponent of β is {measured:.1f} where the paper has −2/3".replace("-", "−")
+    return f": that of β is {measured:.1f}, not −2/3".replace("-", "−")
 
 
 def _text(facts: Facts) -> list[str]:
@@ -186,8 +189,8 @@ def _text(facts: Facts) -> list[str]:
     if one:
         layers = f" (in the first of three layers, {share(max(deep.values()))})" if deep else ""
         told.append(
-            f"Prompts of real sentences, {next(iter(one))}; a trigger is written into most examples. Mamba's "
-            f"gate of a triggered sentence is {share(max(one.values()))} of that of a clean one{layers}."
+            f"Prompts are made of real sentences, {next(iter(one))}, and a trigger is written into most examples. "
+            f"Mamba's gate for a triggered sentence is {share(max(one.values()))} of that for a clean one{layers}."
         )
     better = facts.judged("M-tab7.mamba-better", "M-tab7.mamba-better.here")
     if lead := facts.points(better):
@@ -257,7 +260,7 @@ FINDINGS = (
         "transformers",
         ("T-fig3", "T-thm3.3", "S-fig1"),
         {"softmax + MLP, out": "mixtures of patterns", "softmax + MLP, in": "unseen tasks"},
-        "Softmax attention with an MLP learns all tasks from a few; how long it takes, the theorems do not say",
+        "Softmax attention with an MLP learns all tasks from a few, but training times do not follow the theorem",
         "Softmax attention with an MLP: tasks that it was not trained on, and how long training takes",
         {"T-fig3.unseen.softmax-mlp": "holds", "T-thm3.3.norm": "in direction"},
         _transformers,

@@ -62,8 +62,8 @@ class Remembered:
 @cache
 def _code() -> str:
     """Return a hash of all code that decides what an edition contains."""
-    house = Path(iclab.__file__).parent
-    files = sorted(house.rglob("*.py"))
-    texts = [f"{file.relative_to(house)} {hashlib.sha256(file.read_bytes()).hexdigest()}" for file in files]
+    package = Path(iclab.__file__).parent
+    files = sorted(package.rglob("*.py"))
+    texts = [f"{file.relative_to(package)} {hashlib.sha256(file.read_bytes()).hexdigest()}" for file in files]
     versions = [platform.python_version(), *map(version, ("numpy", "scipy", "pydantic", "torch"))]
     return hashlib.sha256("\n".join([*versions, *texts]).encode()).hexdigest()[:20]

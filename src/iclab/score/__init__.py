@@ -18,7 +18,7 @@ __all__ = ["VERSION", "Card", "Suite", "score", "suite"]
 
 
 class _Callable(ModuleType):
-    """The room is also the function: ``iclab.score(Mine)`` and ``iclab.score.suite`` both work."""
+    """The module is also the function: ``iclab.score(Mine)`` and ``iclab.score.suite`` both work."""
 
     def __call__(self, *arguments: Any, **keywords: Any) -> Card:
         return score(*arguments, **keywords)

@@ -101,8 +101,8 @@ def _measure(trial: Trial, rows: list[Row], votes: list[Row], suite: Suite) -> M
         interval, mean = proportion.interval, sum(good) / len(good)
     numbers = {"mean": mean, "low": _finite(interval.low), "high": _finite(interval.high), "diverged": lost}
     beside = [row["error"] for row in votes]
-    yardstick = {"vote": sum(beside) / len(beside)} if beside else {}
-    return Measure(**about, per_seed=tuple(values), **numbers, **yardstick)
+    baseline = {"vote": sum(beside) / len(beside)} if beside else {}
+    return Measure(**about, per_seed=tuple(values), **numbers, **baseline)
 
 
 def _steps(rows: list[Row], suite: Suite) -> dict[str, Any]:

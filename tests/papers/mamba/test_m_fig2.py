@@ -55,7 +55,7 @@ def test_mamba_survives_what_the_linear_transformer_does_not(store):
 
 
 def test_only_models_of_one_layer_have_worst_labels():
-    settings = SMALL.replace(models=("mamba", "softmax"), yardsticks=False)
+    settings = SMALL.replace(models=("mamba", "softmax"), baselines=False)
     rules = {
         model: {c.columns["outlier_labels"] for c in FIGURE.conditions(settings) if c.columns["model"] == model}
         for model in settings.models
@@ -76,7 +76,7 @@ def test_exact_counts_leave_always_something_to_go_by(store):
     assert mean(rows, "mamba", "flip", 0.8) < 0.001
 
 
-def test_unsaid_settings_matter_as_documented(store):
+def test_unstated_settings_matter_as_documented(store):
     weak = rows_of(SMALL.replace(test_outlier_scale=2.0), store)
     assert mean(weak, "mamba", "flip", 0.8) == pytest.approx(0.31, abs=0.06)
     few_tasks = rows_of(SMALL.replace(train_tasks="ring:1"), store)

@@ -202,8 +202,9 @@ def _crossing(rows: list[Row], settings: ClassesSettings) -> list[Point] | None:
                 own, found = entry_of(rows, "own", h, by), {}
                 for seed, value in entry_of(rows, e, h, by).items():
                     base = own.get(seed)
-                    found[seed] = None if not base or value is None else abs(value) / base
+                    found[seed] = None if value is None or base is None or base <= 0 else abs(value) / base
                 return found
 
-            sources.append(mean_point(settings.seeds, ratio, f"{words}, H = {h}, outliers by {by}"))
+            where = f"{words}, H = {h}, outliers by {by}"
+            sources.append(mean_point(settings.seeds, ratio, where, "diverged or do not attend to their own block"))
     return together(*sources)(rows)

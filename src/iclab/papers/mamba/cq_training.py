@@ -28,7 +28,7 @@ class ClosestTraining(PlacementTable[DeepMambaPaper]):
         """Return the two ways to train."""
         return [
             Column(PLAIN, settings.replace(cq_training=False)),
-            Column(AFTER, settings.replace(cq_training=True), yardsticks=False),
+            Column(AFTER, settings.replace(cq_training=True), baselines=False),
         ]
 
     def models(self, settings: DeepMambaPaper) -> tuple[str, ...]:

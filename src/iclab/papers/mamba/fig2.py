@@ -44,7 +44,7 @@ CLOSE_TO = 0.8
 LARGE = 0.1
 """The paper: the error of the linear Transformer "is large". Read as: above ten times the small error."""
 
-YARDSTICKS = {
+BASELINES = {
     "plain vote": reference("a plain vote", DASH_DOT, FAINT),
     "untrained mamba": reference("Mamba before training", DASHED, "#56B4E9"),
 }
@@ -90,7 +90,7 @@ class FigureSettings(MambaPaper):
         Chosen("0 to 0.9, with 0.55, 0.75 and 0.85 because the curves bend there", grid=True),
     ] = (0.0, 0.1, 0.2, 0.3, 0.4, 0.5, 0.55, 0.6, 0.7, 0.75, 0.8, 0.85, 0.9)
 
-    yardsticks: Annotated[
+    baselines: Annotated[
         bool, Chosen("whether to measure a plain vote and the untrained Mamba on the same prompts", grid=True)
     ] = True
 
@@ -159,9 +159,9 @@ class OutlierFraction(Experiment[FigureSettings]):
                 engine=settings.engine,
             )
             measure(training.model.label, training, "error", settings.test_prompts)
-            if settings.yardsticks and model == settings.models[0]:
+            if settings.baselines and model == settings.models[0]:
                 measure("plain vote", training, "vote", few)
-            if settings.yardsticks and model == "mamba":
+            if settings.baselines and model == "mamba":
                 measure("untrained mamba", training, "error", few, at=0)
         return conditions
 
@@ -317,13 +317,13 @@ def _panel(rows: list[Row], settings: FigureSettings, rule: Rule, logarithmic: b
         hopeless = [max(all_outliers(f, settings.context_length, False), least / 10) for f in fractions]
         panel.line(BELIEVED, fractions, hopeless)
         panel.line(GUESSED, fractions, [max(h / 2, least / 10) for h in hopeless])
-    for name, series in YARDSTICKS.items():
+    for name, series in BASELINES.items():
         found = [errors(rows, **_where(name, rule, f)) for f in fractions]
         if logarithmic:  # a logarithmic scale cannot show 0
             found = [by_seed if any(by_seed.values()) else {} for by_seed in found]
         if any(found):
             panel.curve(series, fractions, found, band=False)
-    models = [model for model in dict.fromkeys(row["model"] for row in rows) if model not in YARDSTICKS]
+    models = [model for model in dict.fromkeys(row["model"] for row in rows) if model not in BASELINES]
     for model in models:
         lost = {row["seed"] for row in rows if row["model"] == model and row["diverged"]}
         note = f" ({len(lost)} seeds diverged)" if lost else ""

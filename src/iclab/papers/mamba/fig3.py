@@ -11,6 +11,7 @@ from pydantic import Field
 from iclab.lab import MeasurementCell, TrainingCell
 from iclab.papers.mamba.settings import DeepMambaPaper
 from iclab.probes import Row
+from iclab.probes.tracing import most
 from iclab.study.charts import FAINT, Axis, Figure, Panel, Series
 from iclab.study.claims import BySeed, Claim, every_above, judged, mean_point
 from iclab.study.experiment import Condition, Experiment
@@ -133,7 +134,7 @@ def _text(values: dict[int, float]) -> str:
 
 def _excess(rows: list[Row], layer: int, step: int) -> BySeed:
     """Return same − 2 × max(other, 0) of each seed."""
-    return _combined(rows, layer, step, lambda same, other: same - 2 * max(other, 0.0))
+    return _combined(rows, layer, step, lambda same, other: same - 2 * most([other, 0.0]))
 
 
 def _growth(rows: list[Row], layer: int, steps: int) -> BySeed:

@@ -39,7 +39,7 @@ class Column:
 
     name: str
     settings: DeepMambaPaper
-    yardsticks: bool = True
+    baselines: bool = True
     """Whether to measure the untrained models and the vote too."""
     models: tuple[str, ...] | None = None
     """The models in this column; by default, all models of the table."""
@@ -128,9 +128,9 @@ def _model_conditions(column: Column, model: str, with_vote: bool) -> list[Condi
     last_prompts = training.prompts_at(training.recipe.steps)
     wanted: list[tuple[str, str, str, int | None]]  # stage, placement, probe, step
     wanted = [("trained", place, "error", None) for place in PLACEMENTS]
-    if column.yardsticks:
+    if column.baselines:
         wanted += [("untrained", place, "error", 0) for place in PLACEMENTS]
-    if column.yardsticks and with_vote:
+    if column.baselines and with_vote:
         wanted += [("vote", place, "vote", 0) for place in PLACEMENTS]
     wanted += [("trained", "as trained", "error", None)]
     found = []

@@ -11,6 +11,7 @@ from pydantic import Field
 from iclab.engines import Training
 from iclab.papers.mamba.settings import RESTORED, MambaPaper
 from iclab.probes import Row
+from iclab.probes.tracing import least, most
 from iclab.study.charts import Axis, Figure, Panel, Series, shades
 from iclab.study.claims import BySeed, Claim, Judge, Point, every_above, every_below, judged, mean_point
 from iclab.study.experiment import Condition, Experiment, in_groups
@@ -287,10 +288,10 @@ def _both(rows: list[Row], settings: ReadingsSettings) -> BySeed:
             linear = errors(rows, **where("linear", tasks, scale, "bernoulli", rule, BEYOND))
             worst += [
                 {seed: None if error is None else error / SMALL for seed, error in mamba.items()},
-                {seed: None if error is None else LARGE / max(error, 1e-9) for seed, error in linear.items()},
+                {seed: None if error is None else LARGE / most([error, 1e-9]) for seed, error in linear.items()},
             ]
-        found.append(_join(max, worst))
-    return _join(min, found)
+        found.append(_join(most, worst))
+    return _join(least, found)
 
 
 def _join(choose: Callable[[list[float]], float], parts: list[BySeed]) -> BySeed:

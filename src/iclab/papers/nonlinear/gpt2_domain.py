@@ -49,7 +49,7 @@ class DomainSettings(GPT2Paper):
         tuple[str, ...],
         Different,
         Chosen(
-            "what the paper leaves unsaid about GPT-2's training: the loss, dropout, and how long. 20,000 steps take "
+            "what the paper does not state about GPT-2's training: the loss, dropout, and how long. 20,000 steps take "
             "batches of 16, so that they see three times as many prompts. The last one is no reading of the paper: it "
             "asks whether a GPT-2 can learn to ignore large irrelevant patterns at all",
             grid=True,

@@ -22,6 +22,7 @@ from iclab.papers.nonlinear.lemmas import (
 )
 from iclab.papers.nonlinear.thm33 import COLOURS, NAMES
 from iclab.probes import Row
+from iclab.probes.tracing import most
 from iclab.study.charts import Axis, Figure, Panel, Series, reference
 from iclab.study.claims import BySeed, Claim, Direction, Point, every_above, every_below, judged, together
 from iclab.study.experiment import Condition, Experiment
@@ -181,7 +182,7 @@ def _unmet(rows: list[Row], settings: LemmaSettings, graph: str, matrix: str) ->
         distances = sorted({row["distance"] for row in mine if row["kind"] == "unmet"} - {None})
         where = {"matrix": matrix, "kind": "unmet"}
         curves = [over_time(rows, "mean", graph, relevant, "growth", distance=d, **where) for d in distances]
-        top = combined(lambda *parts: max(map(abs, parts)), *curves)
+        top = combined(lambda *parts: most(map(abs, parts)), *curves)
         return ratio(top, _entry(rows, graph, relevant, matrix, "own"))
 
     return _ends(settings, largest)

@@ -22,6 +22,7 @@ from iclab.papers.nonlinear.lemmas import (
 )
 from iclab.papers.nonlinear.thm33 import NAMES
 from iclab.probes import Row, over_seeds
+from iclab.probes.tracing import most
 from iclab.study.charts import PALETTE, Axis, Figure, Panel, Series
 from iclab.study.claims import BySeed, Claim, Direction, Point, every_above, every_below, judged
 from iclab.study.experiment import Condition, Experiment
@@ -176,7 +177,7 @@ def _largest(rows: list[Row], graph: str, relevant: int) -> BySeed:
         for seed, value in by_seed.items():
             gamma, before = missed[step].get(seed), found.get(seed, 0.0)
             lost = value is None or gamma is None or before is None
-            found[seed] = None if lost else max(before or 0.0, (value or 0.0) / (1 - (gamma or 0.0)))
+            found[seed] = None if lost else most([before or 0.0, (value or 0.0) / (1 - (gamma or 0.0))])
     return found
 
 

@@ -13,7 +13,6 @@ from pathlib import Path
 from typing import Any, get_args
 
 import jinja2
-from markdown_it import MarkdownIt
 from markupsafe import Markup
 
 from iclab.config import InputError
@@ -23,6 +22,7 @@ from iclab.lab.progress import duration
 from iclab.papers.citations import CITATIONS
 from iclab.report.content import OWN, PARTS, Content, Section, collect
 from iclab.report.drawing import Drawing, vega
+from iclab.report.page.choices import choices
 from iclab.report.page.formulas import FORMULAS
 from iclab.report.page.sparkline import spark
 from iclab.report.page.typeset import meanings, typeset
@@ -89,7 +89,7 @@ def render(content: Content, playground: bool = False) -> str:
         verdicts=get_args(Verdict),
         verbs=COUNTED,
         models=sorted({model for section in content.sections for model in section.models}),
-        choices=Markup(_markdown(_text("choices.md"))),
+        choices=choices(_text("choices.md")),
         citations=CITATIONS,
         formulas=FORMULAS,
         glossary=terms_of,
@@ -175,11 +175,3 @@ def _packed(value: Any) -> str:
     """Return JSON, compressed: figures are most of a page, and say the same things many times."""
     text = json.dumps(value, ensure_ascii=False, separators=(",", ":"), allow_nan=False)
     return base64.b64encode(gzip.compress(text.encode(), mtime=0)).decode()
-
-
-def _markdown(text: str) -> str:
-    """Return Markdown as HTML. Links to source files are removed because they would lead nowhere."""
-    parser = MarkdownIt("commonmark", {"html": False}).enable("table")
-    parser.add_render_rule("link_open", lambda *_: "")
-    parser.add_render_rule("link_close", lambda *_: "")
-    return parser.render(text).replace("<h1>", "<h2>").replace("</h1>", "</h2>")

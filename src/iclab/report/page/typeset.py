@@ -14,8 +14,8 @@ PANELS = "ABCDEFGHIJ"
 _SUBSCRIPTED = r"[A-Za-zµα-ωΑ-Ω]_(?:[A-Za-z]+|\d)"
 _RAISED = r"\^(?:\([^()]*\)|\{[^{}]*\}|[−-]?\w+)"
 _BEFORE, _AFTER = r"(?<![A-Za-z_`.'’&-])", r"(?![A-Za-z0-9_`'’]|-[A-Za-z]|\.[a-z]| interval)"
-_AS_NAMES = r"(?! (?:§|says|does|gives|has|Figure|Theorem|Table|Algorithm|\(|[A-Z]\.))"
-"""What follows a letter that stands for a paper: "T §5", "T says"."""
+_AS_NAMES = r"(?! (?:§|says|does|gives|has|and S|Figure|Theorem|Table|Algorithm|\(|[A-Z]\.))"
+"""What follows a letter that stands for a paper: "T §5", "T says", "T and S"."""
 
 
 def typeset(

@@ -1,4 +1,4 @@
-"""The rooms of the house: which may use which."""
+"""The packages of iclab: which may use which, what is at the front, and how long files are."""
 
 import ast
 import pydoc
@@ -9,7 +9,7 @@ from pathlib import Path
 
 import iclab
 
-HOUSE = Path(iclab.__file__).parent
+SOURCE = Path(iclab.__file__).parent
 MAY_USE = {
     "prompts": set(),
     "text": {"prompts"},
@@ -43,26 +43,26 @@ def imported(path):
                     yield alias.name, []
 
 
-def test_every_room_can_be_entered_from_the_door():
-    script = "import iclab; print([getattr(iclab, room).__name__ for room in iclab._ROOMS])"
+def test_every_package_is_an_attribute():
+    script = "import iclab; print([getattr(iclab, package).__name__ for package in iclab._PACKAGES])"
     told = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True).stdout
-    assert ast.literal_eval(told) == [f"iclab.{room}" for room in MAY_USE]
+    assert ast.literal_eval(told) == [f"iclab.{package}" for package in MAY_USE]
 
 
-def test_rooms_use_only_what_they_may():
-    for room, allowed in MAY_USE.items():
-        files = [*(HOUSE / room).rglob("*.py"), *HOUSE.glob(f"{room}.py")]
+def test_packages_use_only_what_they_may():
+    for package, allowed in MAY_USE.items():
+        files = [*(SOURCE / package).rglob("*.py"), *SOURCE.glob(f"{package}.py")]
         assert files
         for file in files:
-            used = {name for name, _ in imported(file)} - {room} - EVERYONES
-            assert used <= allowed, f"{file.name} in {room} uses {used - allowed}"
+            used = {name for name, _ in imported(file)} - {package} - EVERYONES
+            assert used <= allowed, f"{file.name} in {package} uses {used - allowed}"
 
 
 def test_no_file_takes_anothers_private_names():
-    for file in HOUSE.rglob("*.py"):
+    for file in SOURCE.rglob("*.py"):
         for module, names in imported(file):
             private = [name for name in names if name.startswith("_") and name != "__version__"]
-            assert not private, f"{file.relative_to(HOUSE)} takes {private} from {module}"
+            assert not private, f"{file.relative_to(SOURCE)} takes {private} from {module}"
 
 
 def test_everything_at_the_front_can_be_had():
@@ -79,10 +79,10 @@ def test_help_names_everything_at_the_front_within_two_screens():
 
 
 def test_files_and_functions_stay_short():
-    for file in (*HOUSE.rglob("*.py"), *Path(__file__).parent.rglob("*.py")):
+    for file in (*SOURCE.rglob("*.py"), *Path(__file__).parent.rglob("*.py")):
         text = file.read_text(encoding="utf-8")
         assert text.count("\n") <= 400, f"{file.name} is long: it may be two files"
-        if file.is_relative_to(HOUSE):
+        if file.is_relative_to(SOURCE):
             for node in ast.walk(ast.parse(text)):
                 if isinstance(node, ast.FunctionDef):
                     assert (node.end_lineno or 0) - node.lineno < 60, f"{file.name}: {node.name} is long"
