@@ -22,6 +22,7 @@ class DeepSuite(ModelSuite):
     """Every sum of `iclab.models.deep` as a loop over positions i, heads h and tokens j."""
 
     kind = None
+    long = 800  # a matrix for each layer and head
 
     def described(self):
         return Model(name=self.kind.name, options={"layers": 3, **self.options})
@@ -134,13 +135,13 @@ class TestMambaHeads(MambaSuite):
 class TestMambaChannels(MambaSuite):
     options = {"gating": "channel", "residual": True, "norm": "rms"}
     turns = False
-    long = 600  # a matrix of gates for each channel
+    long = 300  # and for each channel
 
 
 class TestMambaChannelsAndHeads(MambaSuite):
     options = {"gating": "channel", "heads": 2, "residual": False, "norm": "rms"}
     turns = True  # the channels are those of W_V's output, which does not turn
-    long = 600
+    long = 300
 
 
 class LinearSuite(DeepSuite):
