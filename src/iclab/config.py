@@ -103,6 +103,11 @@ class Config(BaseModel):
             self._digests[key] = digest_of(type(self).__name__, self.model_dump(mode="json"), versions)
         return self._digests[key]
 
+    def __getstate__(self) -> dict[Any, Any]:
+        """Return what another process gets of the description: its fields and hashes, and nothing else kept with it."""
+        state, known = super().__getstate__(), {*type(self).model_fields, "_digests"}
+        return state | {"__dict__": {name: value for name, value in state["__dict__"].items() if name in known}}
+
     @cached_property
     def _memo(self) -> dict[Any, Any]:
         """What others have found out about the description, kept for the next time they ask; no part of it."""
@@ -169,6 +174,10 @@ class Code:
     def files(self) -> dict[str, Path]:
         """Return the user's own files that the object needs, by the names of their modules."""
         return users_files(self.load())
+
+    def __reduce__(self) -> tuple[type[Code], tuple[str, str]]:
+        """Leave the object out: another process imports it, and compares its source."""
+        return Code, (self.path, self.source)
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, Code) and (self.path, self.source) == (other.path, other.source)

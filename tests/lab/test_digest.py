@@ -7,7 +7,7 @@ import pickle
 import pytest
 from lab_helpers import measurement
 
-from iclab.config import Config
+from iclab.config import Code, Config, InputError
 
 
 def test_a_hash_is_computed_once(monkeypatch: pytest.MonkeyPatch):
@@ -28,6 +28,21 @@ def test_a_kept_hash_disturbs_nothing():
     for again in (pickle.loads(pickle.dumps(cell)), cell.replace()):
         assert (again, again.hash) == (cell, before)
     assert cell.replace(count=21).hash == measurement({"count": 21}).hash != before
+
+
+def test_what_travels_is_the_description_its_hash_and_no_code(monkeypatch: pytest.MonkeyPatch):
+    cell = measurement({"prompts.outliers.labels": measurement})
+    before = cell.hash
+    sent = pickle.dumps(cell)
+    monkeypatch.setattr(Config, "model_dump", lambda self, **how: pytest.fail("hashed again"))
+    again = pickle.loads(sent)
+    assert (again, again.hash) == (cell, before)
+    assert "_memo" in vars(cell.training.training.prompts)
+    assert "_memo" not in vars(again.training.training.prompts)
+    rule = again.prompts.outliers.labels
+    assert rule.load() is measurement
+    with pytest.raises(InputError, match="its source has changed"):
+        pickle.loads(pickle.dumps(Code(rule.path, "another"))).load()
 
 
 def test_digests_know_their_versions():

@@ -9,7 +9,6 @@ import os
 import signal
 import subprocess
 import sys
-import time
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -26,7 +25,7 @@ pytestmark = pytest.mark.slow
 
 SETTINGS: dict[str, Any] = {
     "steps": 30,
-    "test_prompts": 8_000,  # enough that a run does not end before its worker process is at work
+    "test_prompts": 200,
     "seeds": 9,  # two groups: two trainings of each model, so that a worker process starts at once
     "models": ["linear", "softmax"],  # softmax runs in this process and in the other, whatever engine linear runs on
     "label_rules": ["flip"],
@@ -37,7 +36,44 @@ WORDS = [word for name, value in SETTINGS.items() for word in ("--set", f"{name}
 FIGURE = find("M-fig2")
 EDITION = Edition(FIGURE, FIGURE.settings(**SETTINGS))
 TOTAL = len(EDITION.cells) + 4
-MIDDLE = TOTAL // 2 + 1
+PATIENCE = 300.0
+"""Seconds after which a test gives up; a busy machine may take long to import torch."""
+HELD = """
+import itertools, os, pathlib, time
+
+def after_two():  # measurements of softmax, of 12: no run ends before its signal
+    from iclab.lab.executors import jobs
+    jobs.MOST, measure, calls = 1, jobs.measure, itertools.count(1)  # each cell is stored at once
+    def held(trained, *args, advance, **more):
+        if trained.training.model.label == "softmax" and next(calls) > 2:
+            pathlib.Path(f"holds-{{os.getpid()}}").touch()
+            while True:
+                advance(0)
+                time.sleep(0.01)
+        return measure(trained, *args, advance=advance, **more)
+    jobs.measure = held
+
+def start(*pipes):  # in a worker process
+    if not {starts}:
+        pathlib.Path("starting").touch()
+        time.sleep(600)
+    from iclab.lab.executors import processes
+    processes._start_worker(*pipes)
+    after_two()
+"""
+MAIN = """
+import signal, sys
+import held
+from iclab.cli import main
+from iclab.lab import schedule
+from iclab.lab.executors import processes
+# Started in the background of a script, the tests themselves ignore Ctrl-C, and what they start would inherit it.
+signal.signal(signal.SIGINT, signal.default_int_handler)
+schedule.START_UP = schedule.GAIN = 0.0  # a process is worth it
+processes._start_worker = held.start
+held.after_two()
+sys.exit(main())
+"""
 
 
 @dataclass(frozen=True)
@@ -55,11 +91,13 @@ class Started:
     def pid(self) -> int:
         return self.process.pid
 
-    def finished(self) -> int:
-        return len(entries(self.store))
-
     def wait(self) -> int:
-        return self.process.wait(timeout=60)
+        return self.process.wait(timeout=PATIENCE)
+
+    def wait_for_the_middle(self) -> set[int]:
+        """Wait until this process and its worker hold, each in the middle of a cell; return the worker."""
+        wait_until(lambda: len([*self.store.parent.glob("holds-*")]) == 2, PATIENCE)
+        return set(self.workers())
 
 
 def processes() -> dict[int, tuple[int, str]]:
@@ -81,12 +119,11 @@ def exists(pid: int) -> bool:
 
 
 @pytest.fixture
-def started(tmp_path: Path) -> Iterator[Started]:
-    # Started in the background of a script, the tests themselves ignore Ctrl-C, and what they start would inherit it.
-    listen = "import signal, sys; signal.signal(signal.SIGINT, signal.default_int_handler); "
-    cheap = "from iclab.lab import schedule; schedule.START_UP = schedule.GAIN = 0.0; "  # a process is worth it
-    code = listen + cheap + "from iclab.cli import main; sys.exit(main())"
-    command = [sys.executable, "-c", code, "run", "M-fig2", *WORDS, "--workers", "2", "--store", "store"]
+def started(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Started]:
+    """A run that waits in the middle for a signal. Its worker process never starts if the parameter says so."""
+    starts = getattr(request, "param", True)
+    (tmp_path / "held.py").write_text(HELD.format(starts=starts))
+    command = [sys.executable, "-c", MAIN, "run", "M-fig2", *WORDS, "--workers", "2", "--store", "store"]
     with (tmp_path / "err").open("wb") as err:
         process = subprocess.Popen(command, cwd=tmp_path, stdout=subprocess.DEVNULL, stderr=err, start_new_session=True)
     yield Started(process, tmp_path / "store", tmp_path / "err")
@@ -123,26 +160,24 @@ def assert_goes_on(path: Path, uninterrupted: Store) -> None:
 
 
 def test_kill_9_loses_nothing(started: Started, uninterrupted: Store):
-    wait_until(lambda: len(started.workers()) == 1)
-    workers = set(started.workers())
-    wait_until(lambda: started.finished() >= MIDDLE, pause=0.005)
+    workers = started.wait_for_the_middle()
     started.process.kill()
     started.wait()
-    wait_until(lambda: not processes().keys() & workers, seconds=20)
+    wait_until(lambda: not processes().keys() & workers, PATIENCE)
     assert_goes_on(started.store, uninterrupted)
 
 
 def test_ctrl_c_stops_cleanly(started: Started, uninterrupted: Store):
-    wait_until(lambda: started.finished() >= MIDDLE, pause=0.005)
+    started.wait_for_the_middle()
     os.killpg(started.pid, signal.SIGINT)  # a terminal sends it to the workers as well
     assert_stopped(started)
     assert os.listdir(started.store / ".partial") == []
     assert_goes_on(started.store, uninterrupted)
 
 
+@pytest.mark.parametrize("started", [False], indirect=True, ids=["never"])
 def test_ctrl_c_stops_cleanly_while_workers_start(started: Started):
-    wait_until(lambda: len(started.workers()) == 1)
-    time.sleep(0.5)  # long before they have imported torch
+    wait_until((started.store.parent / "starting").exists, PATIENCE)
     os.killpg(started.pid, signal.SIGINT)
     assert_stopped(started)
 

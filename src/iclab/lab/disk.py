@@ -23,27 +23,43 @@ Fill = Callable[[Path], object]
 """Writes a file or a folder at a path."""
 
 
-def publish(entries: Mapping[Path, Fill], place: Callable[[str], Path], lasting: bool = True) -> None:
-    """Write entries, and give each its name once all of it is on the disk.
+class Written:
+    """Entries that are written, but have not got their names yet.
 
     Args:
         entries: what writes each entry, by its path: a folder of files, or a file.
         place: returns where to write something, on the same disk.
         lasting: whether to wait for the disk.
     """
-    written: dict[Path, Path] = {}
-    try:
-        for final, fill in entries.items():
-            written[final] = temporary = place(f"{next(_NUMBERS)}-{final.name}")
-            fill(temporary)
-        if lasting:
-            sync([path for temporary in written.values() for path in _all(temporary)])
-        for final, temporary in written.items():
-            _rename(temporary, final)
-        if lasting:
-            sync({final.parent for final in entries})
-    finally:
-        for temporary in written.values():
+
+    def __init__(self, entries: Mapping[Path, Fill], place: Callable[[str], Path], lasting: bool = True) -> None:
+        self._lasting = lasting
+        self._left: dict[Path, Path] = {}
+        """Where entries are that have no name yet, by their names."""
+        try:
+            for final, fill in entries.items():
+                self._left[final] = temporary = place(f"{next(_NUMBERS)}-{final.name}")
+                fill(temporary)
+        except BaseException:  # Ctrl-C too
+            self._clear()
+            raise
+
+    def publish(self) -> None:
+        """Give each entry its name, once all of it is on the disk."""
+        folders = {final.parent for final in self._left}
+        try:
+            if self._lasting:
+                sync([path for temporary in self._left.values() for path in _all(temporary)])
+            for final, temporary in list(self._left.items()):
+                if _rename(temporary, final):
+                    del self._left[final]
+            if self._lasting:
+                sync(folders)
+        finally:
+            self._clear()
+
+    def _clear(self) -> None:
+        for temporary in self._left.values():
             if temporary.is_dir():
                 shutil.rmtree(temporary, ignore_errors=True)
             else:
@@ -59,25 +75,32 @@ def _all(path: Path) -> list[Path]:
     return [*path.iterdir(), path] if path.is_dir() else [path]
 
 
-def _rename(temporary: Path, final: Path) -> None:
+def _rename(temporary: Path, final: Path) -> bool:
     """Give something its name, unless another run has finished the same first: then that one stays."""
     try:
         temporary.rename(final)
     except OSError:
         if not final.is_dir():
             raise
+        return False
+    return True
 
 
 def sync(paths: Iterable[Path]) -> None:
     """Wait until files and folders are on the disk."""
     listed = list(paths)
     if len(listed) < FEW:
-        for path in listed:
-            _sync(path)
+        _sync_all(listed)
         return
-    with ThreadPoolExecutor(min(THREADS, len(listed)), thread_name_prefix="iclab-sync") as threads:
-        for _ in threads.map(_sync, listed):
+    shares = [listed[first::THREADS] for first in range(min(THREADS, len(listed)))]
+    with ThreadPoolExecutor(len(shares), thread_name_prefix="iclab-sync") as threads:
+        for _ in threads.map(_sync_all, shares):
             pass  # raises what went wrong
+
+
+def _sync_all(paths: Iterable[Path]) -> None:
+    for path in paths:
+        _sync(path)
 
 
 def _sync(path: Path) -> None:

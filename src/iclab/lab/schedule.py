@@ -120,16 +120,16 @@ class Schedule:
         Those of a job have the same model: a cluster places a job by what its model needs.
         """
         kinds: dict[tuple[Place, str, str], list[Cell]] = {}
+        spent: dict[tuple[Place, str, str], float] = {}
         for group in small.values():
             training, place = _training(group[0]).training, self._place[group[0].hash]
-            bundle = kinds.setdefault((place, training.model.label, training.device), [])
-            bundle += group
-            if sum(costs[cell.hash] for cell in bundle) >= longest:
-                yield _bundle(bundle, place, costs)
-                bundle.clear()
-        for (place, *_), bundle in kinds.items():
-            if bundle:
-                yield _bundle(bundle, place, costs)
+            kind = place, training.model.label, training.device
+            kinds.setdefault(kind, []).extend(group)
+            spent[kind] = spent.get(kind, 0.0) + sum(costs[cell.hash] for cell in group)
+            if spent[kind] >= longest:
+                yield _bundle(kinds.pop(kind), place, spent.pop(kind))
+        for left, cells in kinds.items():
+            yield _bundle(cells, left[0], spent[left])
 
     def _batches(
         self, hash_: str, cells: list[MeasurementCell], costs: dict[str, float], longest: float
@@ -137,14 +137,16 @@ class Schedule:
         """Divide the measurements of a training into jobs of about ``longest`` seconds."""
         for place in Place:
             batch: list[MeasurementCell] = []
+            spent = 0.0
             mine = [cell for cell in cells if self._place[cell.hash] == place]
             for cell in sorted(mine, key=lambda cell: -costs[cell.hash]):
                 batch.append(cell)
-                if sum(costs[c.hash] for c in batch) >= longest:
-                    yield _batch(batch, place, costs, hash_)
-                    batch = []
+                spent += costs[cell.hash]
+                if spent >= longest:
+                    yield Job(tuple(batch), place, spent, spent, hash_)
+                    batch, spent = [], 0.0
             if batch:
-                yield _batch(batch, place, costs, hash_)
+                yield Job(tuple(batch), place, spent, spent, hash_)
 
     def _add_new(self, jobs: Iterable[Job]) -> None:
         for job in jobs:
@@ -255,12 +257,6 @@ def _groups(plan: Plan) -> Iterator[tuple[str, list[Cell]]]:
         yield hash_, [*([plan.trainings[hash_]] if hash_ in plan.trainings else []), *measurements]
 
 
-def _bundle(cells: list[Cell], place: Place, costs: dict[str, float]) -> Job:
-    cost = sum(costs[cell.hash] for cell in cells)
+def _bundle(cells: list[Cell], place: Place, cost: float) -> Job:
     place = Place.SMALL if place == Place.THREAD else place
     return Job(tuple(cells), place, cost, cost, _training(cells[0]).hash)
-
-
-def _batch(cells: list[MeasurementCell], place: Place, costs: dict[str, float], training: str) -> Job:
-    cost = sum(costs[cell.hash] for cell in cells)
-    return Job(tuple(cells), place, cost, cost, training)

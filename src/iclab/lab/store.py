@@ -23,7 +23,7 @@ import shlex
 import shutil
 import tempfile
 import warnings
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -150,7 +150,7 @@ class Store:
             self.open_for_writing()
             asked = {"asked": datetime.now(UTC).isoformat(timespec="seconds"), "iclab": __version__}
             data = json.dumps(record | asked, indent=1, ensure_ascii=False).encode() + b"\n"
-            self._publish({path: functools.partial(Path.write_bytes, data=data)})
+            self._write({path: functools.partial(Path.write_bytes, data=data)})()
 
     def records(self) -> list[dict[str, Any]]:
         """Return what was asked for, oldest first. A file that cannot be read is warned of and left out."""
@@ -191,23 +191,39 @@ class Store:
             if stated != {name: hashlib.sha256(data).hexdigest() for name, data in data.items()}:
                 raise InputError(f"{entry.kind}/{entry.hash}: arrived damaged; run the same command again")
             fills[self.path / entry.kind / entry.hash] = functools.partial(_unpack, entry)
-        self._publish(fills)
+        self._write(fills)()
 
     def save(self, results: Iterable[Result]) -> None:
-        """Store finished cells, with one wait for the disk."""
-        self._publish({self.entry(result.cell): functools.partial(_write, result) for result in results})
+        """Store finished cells."""
+        self.write(results)()
 
-    def _publish(self, fills: Mapping[Path, Fill]) -> None:
-        try:
+    def write(self, results: Iterable[Result]) -> Callable[[], None]:
+        """Write finished cells; return what stores them, with one wait for the disk. Another thread may call it."""
+        return self._write({self.entry(result.cell): functools.partial(_write_entry, result) for result in results})
+
+    def _write(self, fills: Mapping[Path, Fill]) -> Callable[[], None]:
+        with self._refusing():
             for folder in {final.parent for final in fills}:
                 folder.mkdir(exist_ok=True)  # a store that has vanished is not made again
-            disk.publish(fills, self.writing_place, self._lasting)
+            written = disk.Written(fills, self.writing_place, self._lasting)
+
+        def publish() -> None:
+            with self._refusing():
+                written.publish()
+
+        return publish
+
+    @contextlib.contextmanager
+    def _refusing(self) -> Iterator[None]:
+        """Turn errors of the disk into one line."""
+        try:
+            yield
         except OSError as error:
             raise InputError(f"store = {self.path}: cannot be written ({error.strerror})") from None
 
     def adopt(self, entries: Iterable[Path]) -> None:
         """Copy entries, or records, of another store into this one."""
-        self._publish({self.path / path.parent.name / path.name: functools.partial(_copy, path) for path in entries})
+        self._write({self.path / path.parent.name / path.name: functools.partial(_copy, path) for path in entries})()
 
     def writing_place(self, name: str) -> Path:
         """Return a place for something that is being written, or deleted, by this process."""
@@ -243,7 +259,7 @@ class Store:
         return place
 
 
-def _write(result: Result, folder: Path) -> None:
+def _write_entry(result: Result, folder: Path) -> None:
     """Write the entry of a finished cell into a new folder."""
     folder.mkdir()
     if isinstance(result.data, list):

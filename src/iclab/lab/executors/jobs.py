@@ -35,12 +35,12 @@ def check_limits(workers: int | None, cell_timeout: float | None) -> None:
 
 
 Later = Callable[[Callable[[], None]], None]
-"""Calls a function that stores cells: at once, or later in another thread."""
+"""Calls a function that waits for the disk and names entries: at once, or later in another thread."""
 
 
-def at_once(write: Callable[[], None]) -> None:
+def at_once(finish: Callable[[], None]) -> None:
     """Store cells before the next one is computed."""
-    write()
+    finish()
 
 
 STORE_EVERY = 0.25
@@ -64,16 +64,22 @@ class _Finished:
             self.store()
 
     def store(self) -> None:
-        """Store what there is, and say so."""
-        results, self._results, self._last = self._results, [], time.monotonic()
+        """Store what there is, and say so.
 
-        def write() -> None:
-            self._store.save(result for result, _ in results)
+        Files are written here, because a thread that competes for the interpreter would wait for it at every call of
+        the system. Another one can wait for the disk.
+        """
+        if not self._results:
+            return
+        results, publish = self._results, self._store.write(result for result, _ in self._results)
+        self._results, self._last = [], time.monotonic()
+
+        def finish() -> None:
+            publish()
             for _, meter in results:
                 meter.finish()
 
-        if results:
-            self._later(write)
+        self._later(finish)
 
 
 def run_job(

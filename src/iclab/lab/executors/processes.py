@@ -25,7 +25,7 @@ from typing import Any
 
 from iclab.config import OutsideTheoremWarning
 from iclab.lab import memory
-from iclab.lab.cells import Cell, Described, describe, read_cell
+from iclab.lab.cells import Cell
 from iclab.lab.events import Advanced, Event, Finished, Kind, Listener
 from iclab.lab.executors.jobs import Later, StopRequested, run_job
 from iclab.lab.store import Store
@@ -61,10 +61,9 @@ class WorkerProcess:
 
     def run(self, cells: Sequence[Cell], limit: float | None = None) -> None:
         """Run a job; return when it is done. Raise `WorkerDiedError` if the process dies."""
-        described = [describe(cell) for cell in cells]
         self._finished = 0
         try:
-            self._pool.submit(_job, self._path, described, limit).result()
+            self._pool.submit(_job, self._path, list(cells), limit).result()
         except BrokenProcessPool:
             self._reader.join()  # until it has handed on every event that was sent
             self._finish_stored(cells)
@@ -180,11 +179,11 @@ def _nothing() -> None:
     """Do nothing: the first job starts the process."""
 
 
-def _job(path: str, cells: list[Described], limit: float | None) -> None:
+def _job(path: str, cells: list[Cell], limit: float | None) -> None:
     with ThreadPoolExecutor(1) as writer:  # it waits for the disk while the next cells are computed
         writes: list[Future[None]] = []
         later: Later = lambda write: writes.append(writer.submit(write))  # noqa: E731
-        run_job([read_cell(cell) for cell in cells], Store(path), _send, limit=limit, later=later)
+        run_job(cells, Store(path), _send, limit=limit, later=later)
     for write in writes:
         write.result()
 

@@ -106,6 +106,8 @@ class _Run:
         """Jobs by the stream of their parcels."""
         self._weights: OrderedDict[str, tuple[Any, int]] = OrderedDict()
         """Parcels with trained weights, and their bytes, by the hash of the training; the last used are last."""
+        self._late: set[Any] = set()
+        """Streams of workers that end themselves, because their cell takes too long."""
         self._retries, self._writers, self._listening = Retries(), Writers(), threading.Lock()
         self._looked = float("-inf")
 
@@ -195,7 +197,7 @@ class _Run:
                 case Failed(reason, bug):
                     raise RuntimeError(f"on a worker:\n{reason}") if bug else InputError(reason)
                 case OverTime():
-                    self._give_up(stream)
+                    self._late.add(stream)
 
     def _unpack(self, items: Parcel) -> None:
         self._store.put(item for item in items if isinstance(item, Entry))
@@ -212,20 +214,22 @@ class _Run:
         self._writers.wait(job)
         return tuple(cell for cell in job.cells if not self._store.has(cell))
 
-    def _give_up(self, stream: Any) -> None:
-        """End a worker whose cell takes too long; the rest of its job is put back."""
-        self._ray.cancel(stream, force=True)
-        job = self._sent.pop(stream)
-        assert self._limit is not None
-        self._tell(Notice(self._retries.over_time(self._schedule, job, self._left(job), self._limit)))
-
     def _lost(self, stream: Any, how: str, began: bool = True) -> None:
-        """Put back what a dead worker or node has not finished. Its weights may be gone, but the store has them."""
+        """Put back what a dead worker or node has not finished, but for a cell that took too long.
+
+        Its weights may be gone, but the store has them.
+        """
         job = self._sent.pop(stream)
         for cell in job.needs:
             self._weights.pop(cell.hash, None)
-        told = self._retries.put_back(self._schedule, job, self._left(job), how, began)
-        self._tell(Notice(f"a worker of the cluster {told}"))
+        left = self._left(job)
+        if stream in self._late:
+            self._late.remove(stream)
+            assert self._limit is not None
+            told = self._retries.over_time(self._schedule, job, left, self._limit)
+        else:
+            told = f"a worker of the cluster {self._retries.put_back(self._schedule, job, left, how, began)}"
+        self._tell(Notice(told))
         self._looked = float("-inf")
 
 

@@ -32,8 +32,12 @@ from iclab.lab.store import Entry, Store
 
 SEND_EVERY = 0.2
 """Seconds between two parcels, so that many small cells share one."""
-PATIENCE = 60.0
-"""Seconds in which the driver ends a worker whose cell took too long; then it ends itself."""
+LAST_WORDS = 2.0
+"""Seconds that a worker whose cell takes too long has to send this to the driver, before it ends itself.
+
+The driver could end it, but `ray.cancel` of a task that ends by itself at that moment crashes the driver. If the words
+are lost, the driver takes the worker for dead and has the cell tried again.
+"""
 
 
 @dataclass(frozen=True)
@@ -47,7 +51,7 @@ class Failed:
 
 @dataclass(frozen=True)
 class OverTime:
-    """The cell that runs takes longer than allowed; the worker waits for its end."""
+    """The cell that runs takes longer than allowed; the worker is about to end itself."""
 
 
 Parcel = list[Event | Entry | Failed | OverTime]
@@ -109,7 +113,7 @@ def work(order: Order, *weights: Parcel) -> Iterator[Parcel]:
             parcel += more
         if not ended and order.limit is not None and time.monotonic() - started > order.limit:
             yield [*parcel, OverTime()]
-            time.sleep(PATIENCE)
+            time.sleep(LAST_WORDS)
             os._exit(1)
         if parcel:
             yield parcel
