@@ -38,13 +38,13 @@ def design(name: str, design: str) -> Quotes:
 
 
 TABLES: Quotes = {
-    "| Mamba | # | # | # | 99.73": accuracies(MAMBA),
-    "| linear attention | # | # | # | 93.68": accuracies(LINEAR),
+    "| Mamba | # | # | # | 99.73": accuracies(MAMBA, table="M-tab3"),
+    "| linear attention | # | # | # | 93.68": accuracies(LINEAR, table="M-tab3"),
     "| linear attention at κ_a' = 6 (M-tab1) | # | # | # |": accuracies(LINEAR, "κ_a' = 6"),
-    "| softmax attention | # | # | # | 99.40": accuracies(SOFTMAX),
+    "| softmax attention | # | # | # | 99.40": accuracies(SOFTMAX, table="M-tab3"),
     "(M-cq-training, d = 30) | # | # | # | 98.00": accuracies(MAMBA, "then closest", table="M-cq-training"),
-    "| a plain vote of same-pattern examples | # | # | # |": accuracies(VOTE),
-    "| untrained Mamba | # | # | # |": accuracies(MAMBA, stage="untrained"),
+    "| a plain vote of same-pattern examples | # | # | # |": accuracies(VOTE, table="M-tab3"),
+    "| untrained Mamba | # | # | # |": accuracies(MAMBA, stage="untrained", table="M-tab3"),
     "| one layer, no norm | # |": ONE_LAYER,
     "| one layer, norm, nothing else changed | # |": ONE_LAYER_NORM,
     "| three layers, untrained | # | # | # |": [gate + fallen for gate, fallen in zip(GATES, FALLEN, strict=True)],

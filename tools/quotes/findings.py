@@ -105,10 +105,10 @@ ONE: Quotes = {
     "has no such floor (#)": regression(model="softmax"),
 }
 THREE: Quotes = {
-    "Mamba is right in #, # and # % of prompts": accuracies(MAMBA),
-    "and softmax attention in #, # and # (": accuracies(SOFTMAX),
+    "Mamba is right in #, # and # % of prompts": accuracies(MAMBA, table="M-tab3"),
+    "and softmax attention in #, # and # (": accuracies(SOFTMAX, table="M-tab3"),
     "improves Mamba there by # points": 100 * claim("M-cq-training.lift"),
-    "right in #, # and # % of prompts (the paper: 93.68": accuracies(LINEAR),
+    "right in #, # and # % of prompts (the paper: 93.68": accuracies(LINEAR, table="M-tab3"),
     "it is right in #, # and # %, which is Table 1": accuracies(LINEAR, "κ_a' = 6"),
     "at κ_a' = 2 in # %": accuracy(LINEAR, "R", "κ_a' = 2"),
     "linear attention is right in # % of prompts, wherever": accuracy(LINEAR, "FQ", "norm exchanged"),

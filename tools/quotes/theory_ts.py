@@ -74,7 +74,9 @@ T: Quotes = {
         claim("T-thm3.7.norms"),
     ),
     "all short rows adds at most # to the loss": claim("T-thm3.7.small").highest(),
-    "rise/R grows from # of its mean at R = 0.05 to # at 0.5": (linear.at("ring:1, 0.05"), linear.at("ring:1, 0.5")),
+    "rise/R grows from # of its mean at R = 0.05 to # at 0.5 (all tasks; on the ring from # to #)": [
+        linear.at(f"{graph}, {rate}") for graph in ("all tasks", "ring:1") for rate in (0.05, 0.5)
+    ],
     "l_ts = 20: ∝ M1^#; it is the prompts": claim("T-thm3.7.examples"),
     "times 1 − R m/\\|L\\|, within #": below(shrink.highest(), -1 * shrink.lowest()),
     "| # to # % of those named at the start grow, and so do # to # % of the others": [
