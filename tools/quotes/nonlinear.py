@@ -117,7 +117,10 @@ GPT2: Quotes = {
     ),
     "last layer # of the attention": claim("T-fig3.attention.gpt2"),
     "out of domain are between # and #": (varied.lowest("changed", "to"), varied.highest("changed", "to")),
-    "GPT-2 errs in # [#, #] of prompts. On its own": (patterns, patterns.low, patterns.high),
+    "GPT-2 errs in # [#, #] of prompts: one": (patterns, patterns.low, patterns.high),
+    "of prompts: one seed in #, the others in at most #": [
+        domain(scale=0.5, training="as in T-fig3").highest("seed", rank=rank) for rank in (1, 2)
+    ],
     "K = 5 it errs in # [#, #], and on the mixtures at K = 5 in # [#, #]": (
         scale,
         scale.low,
