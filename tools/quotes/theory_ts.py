@@ -144,7 +144,7 @@ QUOTES: Quotes = KERNEL | T | S | LEMMAS
 SETTINGS = (
     r"exp\(τL\) says 0\.15",  # (A)
     r"0\.06 at 0\.6, 0\.2 to 0\.9 below 0",  # read from the figure of T-thm3.4, which has single triples
-    r"K' = 0\.5|at R = 0\.05|at 0\.5: outputs|one triple above 0\.01|five above 0\.1|where 0\.95 is asked",
+    r"K' = 0\.5|at R = 0\.05|at 0\.5 \(all tasks; on|one triple above 0\.01|five above 0\.1|where 0\.95 is asked",
     r"τM1 = 0, 0\.9 and 4|ξ from 0\.025 to 0\.2|undecided at −0\.35|± 0\.1 is undecided|R = 0\.05, l_ts",
     r"Condition 3\.2|loss above 0\.5|loss is above 0\.5|relevant-fraction 0\.8",
 )
