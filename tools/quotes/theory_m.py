@@ -8,8 +8,8 @@ RULES = ("flip", "target", "random")
 readings = rows("M-readings", outlier_scale=6.67, counting="bernoulli", outlier_labels="flip")
 ring1, ring3 = readings(tasks="ring:1"), readings(tasks="ring:3")
 INTRO: Quotes = {
-    "Its clock is predicted within # %": below(*clock_off("star")),
-    "a neighbour fail in # to # % of prompts": [
+    "Its clock τ is predicted within # %": below(*clock_off("star")),
+    "are answered wrongly in # to # % of prompts": [
         100 * claim("M-kernel.distance2").at(graph) for graph in ("ring:3 of 12", "ring:2 of 6")
     ],
     "(`ring:1`: # under random labels": ring1(model="linear", outlier_fraction=0.55, outlier_labels="random"),
@@ -112,7 +112,7 @@ FIRST: Quotes = {
         claim("M-thm4.beyond.flip").at("α = 0.55, l_ts = 640"),
         most(claim("M-thm4.beyond.target").highest(), claim("M-thm4.beyond.random").highest()),
     ),
-    "others/same: below # for pairs that met; +# for": (
+    "two sums of (16): below # for pairs that met; +# for": (
         below(claim("M-cor1.rest").highest()),
         claim("M-cor1.rest-unmet"),
     ),
@@ -120,8 +120,8 @@ FIRST: Quotes = {
         *claim("M-cor1.noise").interval,
         *claim("M-cor1.noise-clean").interval,
     ),
-    "outliers' gates ∝ M1^#; not": claim("M-cor2.outliers"),
-    "keeps at least # of the one nearer; G_h(1) ∝ l_tr^# |": (claim("M-cor2.halving"), claim("M-cor2.nearest")),
+    "outliers' gates ∝ M1^#; this": claim("M-cor2.outliers"),
+    "is at least # times the next nearer one; G_h(1) ∝ l_tr^# |": (claim("M-cor2.halving"), claim("M-cor2.nearest")),
 }
 flipped, whole = rows("M-classes", measured="error", sees="block"), rows("M-classes", measured="error", sees="token")
 heads = {
@@ -162,22 +162,19 @@ LEMMAS: Quotes = {
         claim("M-readings.state").at(f"α = {fraction}") for fraction in ("0", "0.75")
     ],
     "11 rows, at most # more than": below(claim("M-readings.state-short").highest()),
-    "Worst labels, 8 classes: # at α = 0.6; flipped ones at 0.8: #, #, # for 2, 4, 8 classes if blocks": (
+    "Worst labels, 8 classes: # at α = 0.6; flipped ones at 0.8: #, #, # for 2, 4, 8 classes if each": (
         claim("M-classes.small").at("H = 3, outliers by block, α = 0.6"),
         rows("M-classes", measured="error", sees="binary", outlier_fraction=0.8),
         *(flipped(levels=level, outliers="block", outlier_fraction=0.8) for level in (2, 3)),
     ),
-    "apart, # for all if whole tokens": flipped(levels=2, outliers="token", outlier_fraction=0.8),
-    "(1 − Π(1 − e_h)) ≤ #; level − binary undecided at α = 0.9 (# ± #)": (
-        below(claim("M-classes.decomposes").highest()),
-        levels,
-        0.5 * (levels.high - levels.low),
-    ),
+    "draws its own outliers, # for all if whole tokens": flipped(levels=2, outliers="token", outlier_fraction=0.8),
+    "(1 − Π(1 − e_h)) ≤ #, e_h": below(claim("M-classes.decomposes").highest()),
+    "the binary model undecided at α = 0.9 (# ± #)": (levels, 0.5 * (levels.high - levels.low)),
     "other blocks is below # of that to their own, but at α = 0.6 they err in # (4 classes) and # (8 classes)": (
         below(claim("M-classes.cross").highest()),
         *(whole(levels=level, outliers="block", outlier_fraction=0.6) for level in (2, 3)),
     ),
-    "draw outliers apart; # if not": most(
+    "draws its own outliers; # if not": most(
         *(whole(levels=level, outliers="token", outlier_fraction=0.6) for level in (2, 3))
     ),
     "α = p_a = 0.6: Mamba #, linear #, softmax #, ridge regression on the prompt #; outlier/clean gate #": (
@@ -217,7 +214,7 @@ REVIEW: Quotes = {
     "(5 of 1,000: #), κ_a = 0.01 or 1,000 (#, #) and, in three layers, outliers next to the query (#)": [
         signs(curve=curve) for curve in ("iterations", "weak", "strong", "adjacent-deep")
     ],
-    "next to the query, are none (#)": most(signs(curve="fraction"), signs(curve="adjacent")),
+    "next to the query, are not (#)": most(signs(curve="fraction"), signs(curve="adjacent")),
     "become too weak at # [#, #] times": claim("M-review.magnitude").interval,
     "(errors of # and # at α = 0.3 and 0.6)": [
         claim("M-review.orthogonal").at(f"cosine 0, α = {fraction}") for fraction in (0.3, 0.6)
@@ -277,9 +274,9 @@ SETTINGS = (
     r"it within 0\.015, and the steps to losses of 0\.5 and 0\.1 are right",  # tests/theory/test_meanfield.py
     r"[Bb]elow 0\.01|loss (?:is )?< 0\.1|loss falls to 0\.5|loss is 0\.5|until E zF = 0\.1|loss 0\.5|error of 0\.01",
     r"κ_a‖v\*‖ = 0\.5|Σλ = 0\.3, 0\.5, 1|\(c, −c, 0\.3\)|not at 0\.05|flipped ones at 0\.8|12\.8 million",
-    r"σ, 0\.128 at|\(0\.22 against 0\.11",  # theory/regression.py
-    r"read as 0\.95|fails at 0\.94|it is now 0\.9",  # an earlier margin
-    r"cosine of up to 0\.6|one of 0\.8|at 0\.9 some|At 0\.3 = L|a cosine of 0\.5|α = 0\.3 and 0\.6|floor of 0\.05",
+    r"σ, 0\.128 at|is 0\.11 here and 0\.22 there",  # theory/regression.py
+    r"share of 0\.95|fails at 0\.94|it is now 0\.9",  # an earlier margin
+    r"cosine of up to 0\.6|one of 0\.8|at 0\.9 some|cosine of 0\.3|a cosine of 0\.5|α = 0\.3 and 0\.6|floor of 0\.05",
     r"a ratio below 0\.1; in direction below 0\.9",
     r"α = 0\.6 and 0\.8",
 )

@@ -41,7 +41,7 @@ T: Quotes = {
         *fraction.at(RING).interval,
         claim("T-thm3.3.norm").at(ALL),
     ),
-    "T/√log M1 ∝ M1^# with m = M1² log M1, as the theorem has it; M1^# at fixed m": (
+    "T/√log M1 ∝ M1^# with m = M1² log M1, as the theorem asks; M1^# at fixed m": (
         relevant.at(ALL),
         claim("T-thm3.3.relevant-alone"),
     ),
@@ -74,7 +74,7 @@ T: Quotes = {
         claim("T-thm3.7.norms"),
     ),
     "all short rows adds at most # to the loss": claim("T-thm3.7.small").highest(),
-    "rise/R grows from # of its mean at R = 0.05 to # at 0.5 (all tasks; on the ring from # to #)": [
+    "loss over R grows from # of its mean at R = 0.05 to # at 0.5 (all tasks; on the ring from # to #)": [
         linear.at(f"{graph}, {rate}") for graph in ("all tasks", "ring:1") for rate in (0.05, 0.5)
     ],
     "l_ts = 20: ∝ M1^#; it is the prompts": claim("T-thm3.7.examples"),
@@ -82,7 +82,7 @@ T: Quotes = {
     "| # to # % of those named at the start grow, and so do # to # % of the others": [
         100 * number for number in (lucky.lowest(), lucky.highest(), unlucky.lowest(), unlucky.highest())
     ],
-    "does not depend on M2 (# [#, #]); to ±q it is ∝ M1^#": (
+    "does not depend on M2 (exponent # [#, #]); to ±q it is ∝ M1^#": (
         *claim("T-prop4.5.feature").interval,
         claim("T-prop4.5.label"),
     ),
@@ -99,7 +99,7 @@ S: Quotes = {
     "1 − mass falls as t^#, then": claim("S-prop1.rate"),
     "1 − mass ∝ M^# |": claim("S-cor1.mass"),
     "have a length of # at every ξ": found("S-prop2", short_rows("neurons")),
-    "by source: # at ‖q‖ = 1, # at ‖q‖ = β; by place # [#, #] at": (
+    "(where it comes from): # at ‖q‖ = 1, # at ‖q‖ = β; by place (where it stands in the value): # [#, #] at": (
         claim("S-prop2.source").at("‖q‖ = 1"),
         claim("S-prop2.source").at("‖q‖ = 3"),
         *claim("S-prop2.place").at("‖q‖ = 1").interval,
@@ -118,7 +118,7 @@ LEMMAS: Quotes = {
     "| # to # % of neurons and patterns": (100 * sign.lowest(), 100 * sign.highest()),
     "∝ β^# [#, #] in nine": claim("T-lemB.6.norm").interval,
     "the largest of a training ∝ M1^# [#, #]": claim("T-lemB.6.relevant").interval,
-    "between # and # of the own one": (opposite.lowest(), opposite.highest()),
+    "between # and # times that for the own label": (opposite.lowest(), opposite.highest()),
     "∝ B^# [#, #] up to B": claim("T-lemB.6.unlucky").interval,
     "for ν_k | ∝ M2^# [#, #]": claim("T-lemB.6.irrelevant").interval,
     "then faster; t^# over all": claim("T-lemB.7.linear"),
@@ -130,7 +130,7 @@ LEMMAS: Quotes = {
         table("T-lemB.9", "by M1", LUCKY | {"training tasks": RING}),
         table("T-lemB.9", "by M1", LUCKY | {"training tasks": ALL}).number(5),
     ),
-    "| # % of pairs at the worst": 100 * claim("T-lemB.10.same").lowest(),
+    "| # % of pairs of a neuron": 100 * claim("T-lemB.10.same").lowest(),
     "between # and # % after training": [
         100 * number for number in (claim("T-lemB.10.every").lowest(), claim("T-lemB.10.every").highest())
     ],
@@ -143,7 +143,7 @@ LEMMAS: Quotes = {
 QUOTES: Quotes = KERNEL | T | S | LEMMAS
 SETTINGS = (
     r"exp\(τL\) says 0\.15",  # (A)
-    r"0\.06 at 0\.6, 0\.2 to 0\.9 below 0",  # read from the figure of T-thm3.4, which has single triples
+    r"0\.06 if it is 0\.6, 0\.2 to 0\.9 if it is",  # read from the figure of T-thm3.4, which has single triples
     r"K' = 0\.5|at R = 0\.05|at 0\.5 \(all tasks; on|one triple above 0\.01|five above 0\.1|where 0\.95 is asked",
     r"τM1 = 0, 0\.9 and 4|ξ from 0\.025 to 0\.2|undecided at −0\.35|± 0\.1 is undecided|R = 0\.05, l_ts",
     r"Condition 3\.2|loss above 0\.5|loss is above 0\.5|relevant-fraction 0\.8",
