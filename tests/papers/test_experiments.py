@@ -1,12 +1,15 @@
 """Every experiment there is: it runs, draws and judges, whole, in part, and with nothing but diverged seeds."""
 
+import contextlib
 import json
 from pathlib import Path
 
 import pytest
 
 from iclab.catalog import experiments, find
+from iclab.config import InputError
 from iclab.lab import Store, run
+from iclab.study.charts.painting import Painter
 from iclab.study.edition import Edition
 
 TINY = {"steps": 4, "batch_size": 4, "test_prompts": 6, "seeds": 2}
@@ -30,27 +33,47 @@ def tiny(id_, folder=None):
     if id_ == "readings":
         few = {"parts": ("M, one layer",), "less": {"M-fig2": TINY_FIG2}, "favourable": {}}
         return quick.replace(seeds=2, test_prompts=6, search_prompts=6, **few)
+    quick = with_few_points(quick)
     kept = {"watched": 2 if isinstance(quick.watched, int) else quick.watched[:2]} if hasattr(quick, "watched") else {}
     smaller = {name: v for name, v in SMALLER.items() if hasattr(quick, name) and name not in quick.instead}
     return quick.replace(**TINY, **kept, **smaller)
 
 
+def with_few_points(settings):
+    """Keep the first, a middle and the last of the values in each list that only says how much is run."""
+    for name, field in type(settings).model_fields.items():
+        values = getattr(settings, name)
+        if isinstance(values, tuple) and len(values) > 3 and any(getattr(mark, "grid", 0) for mark in field.metadata):
+            with contextlib.suppress(InputError):  # other settings need them all
+                settings = settings.replace(**{name: (values[0], values[len(values) // 2], values[-1])})
+    return settings
+
+
+@pytest.fixture(scope="module")
+def painter():
+    """One process that draws for all experiments: to start it takes longer than a figure."""
+    with Painter() as painter:
+        yield painter
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("id_", experiments())
-def test_every_experiment_runs_draws_and_judges(id_, tmp_path, monkeypatch):
+def test_every_experiment_runs_draws_and_judges(id_, tmp_path, monkeypatch, painter):
     monkeypatch.syspath_prepend(TEXT)
     monkeypatch.setenv("ICLAB_CACHE", str(tmp_path / "cache"))
     edition, store = Edition(find(id_), tiny(id_, tmp_path / "made-up")), Store(tmp_path / "store")
     edition.experiment.prepare(edition.settings)
     run(edition.cells, store, workers=1, quiet=True)
-    check_whole(edition, store, tmp_path / "out")
+    check_whole(edition, store, tmp_path / "out", painter)
     check_parts(edition, store)
 
 
-def check_whole(edition, store, out):
+def check_whole(edition, store, out, painter):
     outcome = edition.outcome(store)
     assert outcome.complete
-    assert outcome.write(out).stat().st_size > 10_000
+    picture = outcome.write(out, painter)
+    painter.wait()
+    assert picture.stat().st_size > 10_000
     figure = outcome.figure
     looks = {}
     for series in (series for panel in figure.panels for series in panel.series):

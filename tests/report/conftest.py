@@ -14,14 +14,6 @@ from iclab.report.remembered import Remembered
 from iclab.study.edition import Edition
 from iclab.study.records import records_of
 
-_REMEMBERED = Remembered()
-
-
-@pytest.fixture(autouse=True)
-def remembered(monkeypatch):
-    """What editions contain is found out once per process, not once per report."""
-    monkeypatch.setattr(content, "Remembered", lambda folder: _REMEMBERED)
-
 
 @pytest.fixture(scope="session")
 def shared_folder(tmp_path_factory, request):
@@ -54,6 +46,18 @@ def report(quick_store, shared_folder):
         if not kept.exists():
             kept.write_bytes(pickle.dumps(write(quick_store, shared_folder / "out")))
     return pickle.loads(kept.read_bytes())
+
+
+@pytest.fixture(scope="session")
+def facts(report):
+    """What editions contain, as the report has found it out and kept it."""
+    return Remembered()
+
+
+@pytest.fixture(autouse=True)
+def remembered(monkeypatch, facts):
+    """What editions contain is found out once, not once per report."""
+    monkeypatch.setattr(content, "Remembered", lambda folder: facts)
 
 
 CHROMIUM = os.environ.get("ICLAB_CHROMIUM") or shutil.which("chromium") or shutil.which("google-chrome")

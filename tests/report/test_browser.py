@@ -258,6 +258,24 @@ def test_links_lead_to_the_right_place(page):
         assert abs(page.evaluate(f"document.getElementById('{id_}').getBoundingClientRect().top")) < 80
 
 
+LATE = """
+    const late = new Promise((done) => { window.come = done; }), text = Response.prototype.text;
+    Response.prototype.text = function () { return late.then(() => text.call(this)); };
+"""
+
+
+def test_links_lead_to_the_right_place_before_figures_have_their_room(screen, report):
+    page, top = screen.page.context.new_page(), "document.getElementById('choices').getBoundingClientRect().top"
+    page.add_init_script(LATE)
+    page.goto(f"{report[0].as_uri()}#choices")
+    page.wait_for_function(f"Math.abs({top}) < 80")
+    before = page.evaluate(f"{top} + scrollY")
+    page.evaluate("come()")
+    page.wait_for_function(f"{top} + scrollY > {before} + 500")  # figures take their room
+    page.wait_for_function(f"Math.abs({top}) < 80")
+    page.close()
+
+
 def with_figure(content, figure, path):
     """Write the page with another figure in place of M-fig2's."""
     sections = []

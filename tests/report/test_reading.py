@@ -6,6 +6,9 @@ import pytest
 
 pytestmark = pytest.mark.slow
 
+on_one_screen = pytest.mark.parametrize("screen", [(1440, "light")], ids=["wide, light"], indirect=True)
+"""For what does not depend on the size of the window."""
+
 
 def test_the_story_comes_first(still_page, screen):
     top = still_page.evaluate("document.querySelector('#found .card').getBoundingClientRect().top + scrollY")
@@ -17,6 +20,7 @@ def test_the_story_comes_first(still_page, screen):
     assert still_page.locator("#found-outliers math").count() == 1
 
 
+@on_one_screen
 def test_filters_stand_in_the_address(page, report):
     page.locator(".tally .fails a").click()
     shown = page.locator(".board tbody tr:visible")
@@ -76,6 +80,7 @@ def test_verdicts_are_on_the_screen(page):
     assert page.evaluate("document.documentElement.scrollWidth") <= width
 
 
+@on_one_screen
 def test_filters_keep_the_right_claims(page):
     page.evaluate("board.open = true")
     rows = page.locator(".board tbody tr")
@@ -110,6 +115,7 @@ def test_filters_keep_the_right_claims(page):
     assert page.inner_text("#shown") == f"0 of {many} claims"
 
 
+@on_one_screen
 def test_the_search_finds_what_it_suggests(page):
     page.evaluate("board.open = true")
     suggested = page.get_attribute("[data-filter=words]", "placeholder").split(", ")

@@ -205,6 +205,14 @@ const ready = unpack("figures").then((found) => {
   places.forEach((place) => near.observe(place));
 });
 
+// What stands below figures has moved when these get their room: lead the reader there again, unless she has moved on.
+let led = performance.getEntriesByType("navigation")[0]?.type === "navigate"; // a page opened again keeps its place
+addEventListener("hashchange", () => { led = true; });
+["wheel", "touchmove", "keydown"].forEach((kind) => addEventListener(kind, () => { led = false; }, { passive: true }));
+ready.then(() => {
+  if (led) document.getElementById(decodeURI(location.hash.slice(1)))?.scrollIntoView();
+});
+
 addEventListener("beforeprint", () => places.filter((p) => drawable(p) && !p.dataset.columns).forEach(draw));
 
 // A fold gives its figure room only when it opens.
