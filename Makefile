@@ -16,12 +16,16 @@
 PYTHON ?= python3
 BIN := .venv/bin
 
-.PHONY: reproduce test test-fast test-nightly test-ray test-text test-lowest test-dist docs dist cards numbers lint
+.PHONY: reproduce test tests test-fast test-nightly test-ray test-text test-lowest test-dist docs dist cards numbers lint
 
 reproduce: .venv
 	$(BIN)/iclab reproduce --quick
 
-test: .venv lint
+# One core checks the types while tests begin on the other.
+test: .venv
+	$(MAKE) --no-print-directory --jobs=2 lint tests
+
+tests:
 	$(BIN)/pytest -n auto --dist worksteal -m "not ray and not nightly"
 
 test-fast: .venv
