@@ -49,6 +49,14 @@ def test_refused_at_once(words: tuple[object, ...], parts: tuple[str, ...], cli:
     assert list(tmp_path.iterdir()) == []
 
 
+@pytest.mark.parametrize("length", [10**8, 10**30])
+@pytest.mark.parametrize("ask", [iclab.train, lambda model, prompts: iclab.compare([model], prompts)])
+def test_prompts_too_long_to_try_are_refused_from_python(length: int, ask: Callable[..., Any]):
+    prompts = iclab.Prompts(context_length=length)
+    with pytest.raises(InputError, match=r"^softmax on the reference .*context_length = 10+, .*; 16 GB are available$"):
+        ask("softmax", prompts)
+
+
 def test_so_many_seeds_that_their_plan_does_not_fit(cli: Callable[..., Any], tmp_path: Path):
     said = cli("run", "M-fig2", "--seeds", 10**9, "--store", "store").complaint
     assert said.startswith("seeds = 1000000000: the plan of ")

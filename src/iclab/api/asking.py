@@ -14,7 +14,7 @@ from iclab.engines import EngineName, Recipe, Training
 from iclab.lab import Store
 from iclab.lab.events import Listener
 from iclab.lab.executors import Executor
-from iclab.lab.needs import check_count
+from iclab.lab.needs import check_count, check_trial
 from iclab.models import Architecture, Model
 from iclab.prompts import Prompts
 
@@ -33,7 +33,9 @@ def training_of(
     described: dict[str, Any] = {"engine": engine, "dtype": dtype, "device": device, "basis_seed": basis_seed}
     spec = model_of(model)
     suited = recipe_of(recipe).suited(spec.architecture.step_size)
-    return Training(model=spec, prompts=prompts_of(prompts), recipe=suited, **described)
+    training = Training(model=spec, prompts=prompts_of(prompts), recipe=suited, **described)
+    check_trial(training)
+    return training
 
 
 def model_of(model: Any) -> Model:

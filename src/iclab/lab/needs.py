@@ -22,6 +22,7 @@ from iclab.prompts import Prompts
 YEAR = 365 * 24 * 3600.0
 CELL = 2_000
 """Bytes that a planned cell takes in this process, with its place in the plan and the schedule."""
+AVAILABLE = "are available"
 PAIRS = 3 * (4 + 8)
 """Bytes of a token in compact form: three indices and three coefficients."""
 
@@ -53,15 +54,19 @@ def need_of(cell: Cell) -> Need:
     """Return the least memory that a cell takes."""
     group = cell if isinstance(cell, TrainingCell) else cell.training
     training, seeds = group.training, len(group.seeds)
-    measured = None if isinstance(cell, TrainingCell) else (cell.prompts, min(cell.count, CHUNK))
-    prompts, batch = measured or (training.prompts, training.recipe.batch_size)
+    if isinstance(cell, TrainingCell):
+        return _need(training, training.prompts, seeds, "batch_size", training.recipe.batch_size)
+    return _need(training, cell.prompts, seeds, "test prompts", min(cell.count, CHUNK))
+
+
+def _need(training: Training, prompts: Prompts, seeds: int, name: str, batch: int) -> Need:
+    """Return what so many seeds take, with so many of these prompts at a time."""
     patterns, length = prompts.patterns, prompts.context_length + 1
     number = 8 if training.dtype == "float64" else 4
     kept, fused = len(training.recipe.kept), training.engine == "fused"
     width = 0 if training.engine == "compact" else prompts.width
     layers = training.model.architecture.several_layers
     dense = 0 if fused else seeds * batch * length * (PAIRS + number * (width + (length if layers else 1)))
-    name = "batch_size" if measured is None else "test prompts"
     return Need(
         patterns=2.0 * 8 * seeds * patterns.count * patterns.dimension,
         weights=0.0 if fused else float(number * seeds * parameters(training.model, prompts) * (1 + kept)),
@@ -97,7 +102,7 @@ def check(schedule: Schedule, store: Path, seconds: Callable[[Cell], float]) -> 
     Memory is that of the machine that computes; the disk is this one's, which has the store.
     """
     there = memory.available() if schedule.memory is None else schedule.memory
-    where = "are available" if schedule.memory is None else "are on the largest node of the cluster"
+    where = AVAILABLE if schedule.memory is None else "are on the largest node of the cluster"
     disk, time, workers, seen = 0.0, 0.0, schedule.lanes, set[object]()
     for cell in schedule.plan:
         time += seconds(cell)
@@ -139,6 +144,11 @@ def _disk(training: Training, seeds: int) -> float:
         return 0.0
     number = 8 if training.dtype == "float64" else 4
     return float(number * seeds * parameters(training.model, training.prompts) * len(training.recipe.kept))
+
+
+def check_trial(training: Training) -> None:
+    """Refuse a training that cannot even be tried on this machine, which a plan may do before its needs are checked."""
+    _check_memory(training, _need(training, training.prompts, 2, "prompts to try it", 2), memory.available(), AVAILABLE)
 
 
 def check_count(many: float, seeds: int) -> None:
