@@ -133,8 +133,10 @@ def test_a_full_rotation_keeps_or_flips_orientation_equally_often():
         ({"relevant": 1}, ["relevant = 1", "greater than or equal to 2"]),
         ({"irrelevant": 0}, ["irrelevant = 0", "greater than or equal to 1"]),
         ({"outlier": -1}, ["outlier = -1", "greater than or equal to 0"]),
-        ({"relevant_norm": 0.0}, ["relevant_norm = 0.0", "greater than 0"]),
-        ({"irrelevant_norm": -3.0}, ["irrelevant_norm = -3.0", "greater than 0"]),
+        ({"relevant_norm": 0.0}, ["relevant_norm = 0.0", "greater than or equal to"]),
+        ({"relevant_norm": 1e-300}, ["relevant_norm = 1e-300", "greater than or equal to"]),  # its square would be 0
+        ({"outlier_norm": 1e200}, ["outlier_norm = 1e+200", "less than or equal to"]),
+        ({"irrelevant_norm": -3.0}, ["irrelevant_norm = -3.0", "greater than or equal to"]),
         ({"outlier_norm": float("inf")}, ["outlier_norm = inf", "finite"]),
         ({"coherence": 1.0}, ["coherence = 1.0", "at most 0.999"]),
         ({"coherence": -0.06}, ["coherence = -0.06", "-0.0556"]),

@@ -23,7 +23,8 @@ from iclab.prompts.counters import Stream, normals
 from iclab.prompts.tables import CLASSES, Table
 
 Count = Annotated[int, Field(ge=0)]
-Norm = Annotated[float, Field(gt=0)]
+Norm = Annotated[float, Field(ge=1e-12, le=1e12)]
+"""So that squares of norms are numbers in single precision too."""
 
 KINDS = ("relevant", "irrelevant", "outlier")
 GENERATED = ("relevant_norm", "irrelevant_norm", "outlier_norm", "coherence", "draw")
