@@ -65,6 +65,7 @@ test-dist: dist
 
 docs: .venv
 	PIP_CONSTRAINT=constraints.txt $(BIN)/pip install --quiet --disable-pip-version-check --editable '.[docs]'
+	$(BIN)/pytest --quiet tests/test_docs.py
 	$(BIN)/python tools/docs/assemble.py build/docs
 	PYTHONPATH=tools/docs $(BIN)/zensical build --strict --clean
 	$(BIN)/python tools/docs/check_site.py site

@@ -61,8 +61,27 @@ def test_mathematics_is_typeset_and_code_is_not(tool):
     assert "v<sup>∗</sup></span>‖" in html("‖v*‖²")
     assert "2<sup>−(k+1)</sup>" in html("2^−(k+1) and (1 + r)^t")
     assert html("the norm ‖v*‖ of v*_s and *one* word").count("<em>") == 1
+    assert "<em>T and S</em>" in html("*T and S* of M1")  # no star of S
+    assert "<sup>a<sup>b</sup></sup>" in html("e^{a^b}")
+    assert "(L²)<sub>jk</sub>" in re.sub("</?span[^>]*>", "", html("(L²)_jk"))
     assert "<code>|x|</code>" in html("a | b\n--|--\n`\\|x\\|` | c")
     assert "<pre>" in html(">>> 1 + 1\n2")
+
+
+def test_long_code_and_cells_know_how_to_be_narrow(tool):
+    pytest.importorskip("latex2mathml")
+    markdown = pytest.importorskip("markdown")
+    typeset = tool("typeset")
+    highlighted = "<pre><span></span><code>run   # says\n    --seeds 8\n</code></pre>"
+    lines = typeset.Lines(markdown.Markdown()).run(highlighted)
+    assert re.findall(r"--column: (\d+)", lines) == ["8", "8"]  # below the comment; 4 more than it is indented
+    assert re.sub("</?span[^>]*>", "", lines) == re.sub("</?span[^>]*>", "", highlighted)  # copied as it was
+    assert typeset.Lines(markdown.Markdown()).run(lines) == lines
+    table = f"| a | b |\n|---|---|\n| 0.1 | {'word ' * 20} |\n\n![figure](a.png)"
+    page = markdown.markdown(table, extensions=["tables", typeset.Typeset()])
+    assert '<td class="numbers">0.1</td>' in page
+    assert page.count('class="long"') == 1
+    assert '<a href="a.png"><img' in page
 
 
 def test_the_page_of_letters_is_up_to_date(tool):

@@ -144,7 +144,7 @@ weak = run(Guess, seeds=8, test_prompts=4_000, strength=2.0)
 show(weak)
 
 # %% [markdown]
-# The bound fails. So the strength of test outliers belongs into the statement, and "a trained gate shuts outliers out" was too short.
+# The bound fails. So the strength of test outliers belongs in the statement, and "a trained gate shuts outliers out" was too short.
 #
 # ## Keep it
 #

@@ -20,6 +20,9 @@ def rendered(source: Path, folder: Path) -> str:
         patience = {"timeout": 600, "startup_timeout": 300}
         shown = {"coalesce_streams": True, "extra_arguments": ["--log-level=ERROR"]}
         NotebookClient(notebook, resources={"metadata": {"path": place}}, **patience, **shown).execute()
+    for cell in notebook.cells:  # what iclab says while it works is for the terminal
+        if "outputs" in cell:
+            cell.outputs = [output for output in cell.outputs if output.get("name") != "stderr"]
     exporter = MarkdownExporter()
     exporter.exclude_input_prompt = exporter.exclude_output_prompt = True
     text, resources = exporter.from_notebook_node(

@@ -7,6 +7,7 @@ Examples in docstrings are shown as code.
 
 from __future__ import annotations
 
+import html
 import re
 from typing import Any
 from xml.etree import ElementTree
@@ -17,6 +18,7 @@ from markdown.extensions import Extension
 from markdown.inlinepatterns import InlineProcessor
 from markdown.postprocessors import Postprocessor
 from markdown.preprocessors import Preprocessor
+from markdown.treeprocessors import Treeprocessor
 
 TAG = re.compile(r"\\tag\{(.*?)\}")
 
@@ -63,7 +65,10 @@ class Raised(InlineProcessor):
     def handleMatch(self, m: re.Match[str], data: str) -> tuple[Any, int, int]:  # noqa: N802
         """Return it as an exponent."""
         raised = ElementTree.Element("sup")
-        raised.text = m[1].strip("{}") if m[1].startswith("{") else m[1]
+        whole = m[1][1:-1] if m[1].startswith("{") else m[1]
+        raised.text, *tower = whole.split("^", 1)
+        if tower:
+            ElementTree.SubElement(raised, "sup").text = tower[0]
         return raised, m.start(0), m.end(0)
 
 
@@ -71,7 +76,9 @@ class Letters(InlineProcessor):
     """A single letter with an index after ``_``, a star or both, and the numbers of patterns, M1 and M2."""
 
     def handleMatch(self, m: re.Match[str], data: str) -> tuple[Any, int, int]:  # noqa: N802
-        """Return the letter with its index."""
+        """Return the letter with its index, unless its star ends words in italics."""
+        if m[0].endswith("*") and len(STAR.findall(data, 0, m.start())) % 2:
+            return None, None, None
         whole = ElementTree.Element("span", {"class": "letter"})
         whole.text = m["letter"] or "M"
         if "*" in m[0]:
@@ -86,11 +93,12 @@ class Letters(InlineProcessor):
 
 
 LETTERS = r"""(?x)
-(?<![A-Za-z_\\])(?P<letter>[A-Za-zΑ-Ωα-ωℓµ])
-(?: \*?_(?P<index>\{[^{}]+\}|[A-Za-z0-9α-ω]+(?![A-Za-z_])) (?P<prime>'(?!\w))? | (?<!\*.)\*(?=[\s‖,.;)/]) )
-| (?<![\w])M(?P<number>[12])(?!\w)
+(?<![A-Za-z_\\])(?P<letter>attn|logit|score|[A-Za-zΑ-Ωα-ωℓµ]\u0302?|(?<=²)\)(?=_))
+(?: \*?_(?P<index>\{[^{}]+\}|[A-Za-z0-9α-ω]+(?![A-Za-z_])) (?P<prime>'(?!\w))? | (?<!\*.)\*(?=[\s\x02‖,.;)/]|\Z) )
+| (?<![A-Za-z0-9_])M(?P<number>[12])(?![A-Za-z0-9_])
 """
-PARENTHESES = r"\((?:[^()]|\([^()]*\))*\)"
+STAR = re.compile(r"(?<!\*)\*(?!\*)")  # begins or ends words in italics: the stars of letters are gone by then
+PARENTHESES = r"\((?:[^()]|\((?:[^()]|\([^()]*\))*\))*\)"
 
 
 class CodeInTables(Postprocessor):
@@ -101,6 +109,47 @@ class CodeInTables(Postprocessor):
         return re.sub(r"<code>[^<]*</code>", lambda code: code[0].replace("\\|", "|"), text)
 
 
+class Lines(Postprocessor):
+    """Lines of code that know where to go on if the page is too narrow: below their comment or last column."""
+
+    def run(self, text: str) -> str:
+        """Make each line a block with its column."""
+        return re.sub(r"(<pre><span></span><code>)(.*?)\n?(?=</code></pre>)", self.blocks, text, flags=re.S)
+
+    def blocks(self, code: re.Match[str]) -> str:
+        """Return the lines of one piece of code; a docstring's have been blocks before its page was."""
+        if 'class="line"' in code[2]:
+            return code[0]
+        return code[1] + "".join(map(self.block, code[2].split("\n")))
+
+    def block(self, line: str) -> str:
+        """Return one line."""
+        plain = html.unescape(re.sub(r"<[^>]+>", "", line))
+        column = re.match(r".*\S(?: +# | {3,}(?=\S))", plain)
+        place = column.end() if column and column.end() < 50 else len(plain) - len(plain.lstrip()) + 4
+        return f'<span class="line" style="--column: {place}">{line}</span>\n'
+
+
+class Cells(Treeprocessor):
+    """Cells of sentences, which need more room, cells of numbers, which stay on one line, and figures in full size."""
+
+    def run(self, root: ElementTree.Element) -> None:
+        """Mark the cells, and make every picture a link to itself."""
+        for cell in root.iter("td"):
+            text = "".join(cell.itertext())
+            if len(text) > 60:
+                cell.set("class", "long")
+            elif re.fullmatch(r"[\d\s.,/%]+", text):
+                cell.set("class", "numbers")
+        for parent in list(root.iter()):
+            for place, picture in enumerate(parent):
+                if picture.tag == "img" and parent.tag != "a":
+                    link = ElementTree.Element("a", {"href": picture.get("src", "")})
+                    link.tail, picture.tail = picture.tail, None
+                    link.append(picture)
+                    parent[place] = link
+
+
 class Typeset(Extension):
     """Mathematics for pages that are read on GitHub too."""
 
@@ -109,11 +158,13 @@ class Typeset(Extension):
         md.preprocessors.register(Sessions(md), "sessions", 40)
         md.postprocessors.register(CodeInTables(md), "code-in-tables", 0)
         md.preprocessors.register(DisplayedEquations(md), "displayed-equations", 24)
+        md.postprocessors.register(Lines(md), "lines", 0)
+        md.treeprocessors.register(Cells(md), "cells", 15)
         md.inlinePatterns.register(
             InlineEquations(r"(?<![\\$\w])\$(?=\S)([^$\n]+?)(?<=\S)\$(?!\w)", md), "inline-equations", 185
         )
         md.inlinePatterns.register(
-            Raised(rf"(?<=[\w)'])\^(\{{[^{{}}]+\}}|[−-]?{PARENTHESES}|[−-]?\w+(?:\.\d+)?)", md), "raised", 75
+            Raised(rf"(?<=[\w)'*])\^(\{{[^{{}}]+\}}|[−-]?{PARENTHESES}|[−-]?\w+(?:\.\d+)?)", md), "raised", 75
         )
         md.inlinePatterns.register(Letters(LETTERS, md), "letters", 72)
 
