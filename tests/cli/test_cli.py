@@ -236,7 +236,7 @@ def test_one_entry_of_a_table_can_be_set(cli: Cli, tmp_path: Path):
     assert said.json["settings"]["step_sizes"] == {"linear": 0.02}
     said = cli("run", "M-fig2", *words, *small, "--set", 'models=["gpt2"]')
     assert said.code == 2
-    assert "step_sizes: has none for gpt2; add one, such as --set step_sizes.gpt2=0.1" in said.err
+    assert "step_sizes: has none for gpt2; give one for SGD, such as --set recipes.gpt2.step_size=0.1" in said.err
 
 
 @pytest.mark.slow

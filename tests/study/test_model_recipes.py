@@ -39,6 +39,14 @@ def test_a_model_has_its_own_optimiser_and_the_others_keep_theirs(user_module, n
     assert found["mamba"] == recipes("M-fig2", {})["mamba"]
 
 
+def test_another_optimiser_needs_no_step_size(user_module):
+    user_module("mine", MINE)
+    found = recipes("M-fig2", {"models": ["mamba", "mine:Mine"], "recipes.Mine.optimizer": "adam"})
+    assert found["Mine"].step_size == 0.001  # torch's
+    with pytest.raises(InputError, match=r"^step_sizes: has none for mine:Mine; .*recipes.mine:Mine.optimizer=adam$"):
+        recipes("M-fig2", {"models": ["mamba", "mine:Mine"]})
+
+
 def test_a_whole_recipe_can_be_given_at_once():
     found = recipes("M-fig2", {"recipes.mamba": {"optimizer": "adam", "steps": 30}})
     assert (found["mamba"].optimizer, found["mamba"].steps, found["linear"].steps) == ("adam", 30, 1000)

@@ -52,6 +52,22 @@ class RecipeSettings(Settings):
         except InputError as error:
             raise InputError(f"recipes.{name}.{error}") from None
 
+    def step_size_of(self, name: str, usual: float | None) -> float:
+        """Return a model's step size: its recipe's own, torch's for other optimisers than SGD, else the ``usual`` one.
+
+        Example:
+            >>> RecipeSettings(recipes={"Mine": {"optimizer": "adam"}}).step_size_of("my_module:Mine", None)
+            0.001
+        """
+        own = self.own_recipe(name)
+        if usual is None and "step_size" not in own and own.get("optimizer", "sgd") == "sgd":
+            give = f"--set recipes.{name}.step_size=0.1, or another optimiser, --set recipes.{name}.optimizer=adam"
+            raise InputError(f"step_sizes: has none for {name}; give one for SGD, such as {give}")
+        try:
+            return Recipe(**own).suited(usual).step_size
+        except InputError as error:
+            raise InputError(f"recipes.{name}.{error}") from None
+
     def own_recipe(self, name: str) -> dict[str, Any]:
         """Return the changes for one model; empty if there are none."""
         found: dict[str, Any] = {}

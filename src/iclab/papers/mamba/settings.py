@@ -164,10 +164,7 @@ class MambaPaper(RecipeSettings):
 
     def recipe(self, name: str) -> Recipe:
         """Return the recipe: plain SGD on the hinge loss (M (4), (19)), unless ``recipes`` says otherwise."""
-        own = self.own_recipe(name)
-        step_size = own.get("step_size") or self.step_sizes.get(name) or architecture(name).step_size
-        if step_size is None:
-            raise InputError(f"step_sizes: has none for {name}; add one, such as --set step_sizes.{name}=0.1")
+        step_size = self.step_size_of(name, self.step_sizes.get(name) or architecture(name).step_size)
         return self.recipe_of(name, steps=self.steps, batch_size=self.batch_size, step_size=step_size)
 
 

@@ -141,10 +141,7 @@ class TriggerSettings(TextSettings):
 
     def training(self, name: str, components: int) -> Training:
         """Return the training of one model."""
-        own = self.own_recipe(name)
-        size = own.get("step_size") or self.step_sizes.get(name) or architecture(name).step_size
-        if size is None:
-            raise InputError(f"step_sizes: has none for {name}; add one, such as --set step_sizes.{name}=0.1")
+        size = self.step_size_of(name, self.step_sizes.get(name) or architecture(name).step_size)
         prompts = self.prompts(components, "train", self.train_outlier_fraction, labels=self.train_labels)
         recipe = self.recipe_of(name, steps=self.steps, batch_size=self.batch_size, step_size=size)
         return Training(model=self.model(name), prompts=prompts, recipe=recipe, engine=self.engine)
