@@ -330,6 +330,17 @@ class Flat(Plain):
         return super().forward(tokens) * 0.0
 
 
+class Broken(Plain):
+    def forward(self, tokens):
+        return super().forward(tokens) * float("nan")
+
+
+def test_answers_that_are_nan_from_the_start_are_pointed_out():
+    told = []
+    assert train(training(Broken), (0,), notify=told.append).diverged_at.tolist() == [0]
+    assert told == ["Broken: answers with NaN or infinity before it is trained, so that every seed diverges"]
+
+
 def test_gradients_that_are_all_0_are_pointed_out():
     told = []
     train(training(Flat), (0,), notify=told.append)

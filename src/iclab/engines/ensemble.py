@@ -8,6 +8,7 @@ have the same methods; `iclab.engines.rehearsal` finds out which of them a model
 from __future__ import annotations
 
 import random
+import warnings
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from typing import Any, Self
@@ -29,6 +30,9 @@ Around = Callable[[int, nn.Module, Tensor], AbstractContextManager[None]]
 """Returns a context for the row of a seed, its module and its prompts."""
 Then = Callable[[slice, Answer], None]
 """Called with rows of seeds and their answer, as soon as that is there: gradients need not wait for other seeds."""
+
+# An operation that torch cannot stack runs seed by seed; torch says so at length and asks to be told.
+warnings.filterwarnings("ignore", message="There is a performance drop because we have not yet implemented")
 
 
 class Stacked:

@@ -169,8 +169,8 @@ def _hooked(
         visited.add(at)
         recorded.append(value)
         if not isinstance(value, Tensor) or len(recorded) > 1:
-            found = f"a {type(value).__name__}" if len(recorded) == 1 else "several values"
-            raise Located(f"{at}: {found} per prompt pass there; look at a place that returns one tensor")
+            found = f"a {type(value).__name__} passes" if len(recorded) == 1 else "several values per prompt pass"
+            raise Located(f"{at}: {found} there; look at a place that returns one tensor")
         assert record is not None
         record(value)
 
@@ -201,6 +201,8 @@ def _changed(visit: Visit, change: Change, value: Any) -> Any:
         return torch.full_like(value, change)
     if isinstance(value, Tensor) and (not isinstance(new, Tensor) or new.shape != value.shape):
         raise Located(f"{visit.name}: the change must have shape {tuple(value.shape)}, is {shown(new)}")
+    if isinstance(value, tuple) and (not isinstance(new, tuple) or len(new) != len(value)):
+        raise Located(f"{visit.name}: the model returns a tuple of {len(value)} there, so the change must; is {shown(new)}")
     return new.to(value) if isinstance(value, Tensor) else new
 
 

@@ -130,6 +130,8 @@ def _try_two_steps(module: nn.Module, tokens: Tensor) -> list[str]:
             output = ask(module.train(), tokens.clone()).output
             if not output.requires_grad:
                 raise InputError("the output has no gradient: torch cannot trace it back to any parameter")
+            if not output.isfinite().all():
+                return ["answers with NaN or infinity before it is trained, so that every seed diverges"]
             output.sum().backward()
     gradients = [p.grad for p in trained if p.grad is not None]
     if not gradients:
