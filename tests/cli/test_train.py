@@ -134,6 +134,7 @@ def test_saved_weights_can_be_loaded(train: Cli, tmp_path: Path):
     assert run.training.model_dump(mode="json") == found["training"]
     error = run.error(count=20)
     assert list(error.per_seed) == [row["error"] for row in found["measurements"][0]["rows"]]
+    assert found["loss"] == {"first": run.losses[0].mean(), "last": pytest.approx(run.losses[-1].mean())}
 
 
 def test_prompts_that_no_paper_has(train: Cli):

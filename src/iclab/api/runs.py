@@ -335,7 +335,7 @@ class Run:
 
     def _repr_html_(self) -> str:
         """Show the run in a notebook."""
-        recipe, losses = self.training.recipe, self.trained.losses[:, ~self.trained.diverged]
+        recipe = self.training.recipe
         lines = {
             "engine": self.training.engine,
             "recipe": f"{recipe.steps} steps, {recipe.batch_size} prompts each, {recipe.optimizer}",
@@ -345,9 +345,8 @@ class Run:
         }
         if self.stopped_at:
             lines["stopped early"] = ", ".join(f"{seed} after step {steps}" for seed, steps in self.stopped_at.items())
-        if losses.size:
-            last = [own[np.isfinite(own)][-1] for own in losses.T]  # before it stopped, if it did
-            lines["loss"] = f"{losses[0].mean():.3g} at first, {np.mean(last):.3g} at last"
+        if loss := self.trained.first_and_last_loss:
+            lines["loss"] = f"{loss[0]:.3g} at first, {loss[1]:.3g} at last"
         cells = "".join(f"<tr><th>{name}</th><td>{html.escape(text)}</td></tr>" for name, text in lines.items())
         return f"<b>{html.escape(repr(self))}</b><table>{cells}</table>"
 

@@ -6,7 +6,7 @@ examples, look inside, and compare the measurements with the papers and their th
 
 EXAMPLES = """\
 examples:
-  iclab reproduce --quick             run everything in about eight minutes, with verdicts and a report
+  iclab reproduce --quick             run everything in about nine minutes, with verdicts and a report
   iclab experiments                   list the experiments
   iclab experiments M-tab1            show what the paper claims, and the settings iclab had to choose
   iclab run M-fig2                    run one figure, 16 seeds
@@ -32,7 +32,7 @@ BEGIN = """\
 iclab, a laboratory for in-context learning. Where to begin:
 
   iclab run M-fig2 --quick        one figure of a paper, with its claims judged
-  iclab reproduce --quick         every experiment, then a report to open: about eight minutes on two cores
+  iclab reproduce --quick         every experiment, then a report to open: about nine minutes on two cores
   iclab experiments               what there is to run
   iclab train mamba --outlier-fraction 0.6 --test-outlier-fraction 0.7 --test-outlier-labels flip
                                   a training of your own
@@ -107,7 +107,7 @@ examples:
 
 REPRODUCE = """\
 examples:
-  iclab reproduce --quick           8 seeds, fewer points: about eight minutes
+  iclab reproduce --quick           8 seeds, fewer points: about nine minutes
   iclab reproduce --ray auto        on the Ray cluster that this machine belongs to (docs/cluster.md)
   iclab reproduce                   the full edition, 16 seeds: about an hour on two cores;
                                     after Ctrl-C, run it again to continue"""

@@ -113,6 +113,8 @@ def print_training(result: dict[str, Any]) -> None:
     """Print what `iclab train` measured."""
     console = new_console()
     console.print(f"{result['model']}, {result['seeds']} seeds, {result['seconds']:.1f} s")
+    if loss := result["loss"]:
+        console.print(f"loss: {loss['first']:.4g} in the first step, {loss['last']:.4g} in the last")
     for entry in result["measurements"]:
         if "error" in entry:  # one per seed, and here its mean
             mean = "none" if entry["error"] is None else f"{entry['error']:.4f}"

@@ -141,15 +141,19 @@ def train_and_measure(request: Request, store: Store, executor: Executor, save: 
         rows = [row for cell in listed for row in store.load_rows(cell) if row["seed"] < request.seeds]
         entry = {"test": name, "probe": probe, "rows": rows}
         measured.append(entry | (_summary(rows, request.test_prompts) if probe in SUMMARISED else {}))
-    if save is not None:
-        whole = Trained.join([store.load_training(cell) for cell in trainings])
-        whole.select(tuple(range(request.seeds))).save(save)
+    trained = None
+    if save is not None or all(map(store.has, trainings)):  # finished measurements do not need them any more
+        trained = Trained.join([store.load_training(cell) for cell in trainings]).select(tuple(range(request.seeds)))
+    losses = trained.first_and_last_loss if trained else None
+    if save is not None and trained is not None:
+        trained.save(save)
     return {
         "model": training.model.label,
         "seeds": request.seeds,
         "seconds": round(time.perf_counter() - started, 3),
         "training": training.model_dump(mode="json"),
         "cells": [cell.hash for cell in trainings],
+        "loss": None if not losses else dict(zip(("first", "last"), losses, strict=True)),
         "weights": None if save is None else str(save),
         "measurements": measured,
     }

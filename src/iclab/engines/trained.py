@@ -63,6 +63,15 @@ class Trained:
         missing = np.isnan(self.losses)
         return np.where(missing.any(0) & ~self.diverged, missing.argmax(0) if len(missing) else 0, -1)
 
+    @property
+    def first_and_last_loss(self) -> tuple[float, float] | None:
+        """The mean loss over seeds in their first and last step; None if all diverged or there was no step."""
+        losses = self.losses[:, ~self.diverged]
+        if not losses.size:
+            return None
+        last = [own[np.isfinite(own)][-1] for own in losses.T]  # before it stopped, if it did
+        return float(losses[0].mean()), float(np.mean(last))
+
     def bases(self, prompts: Prompts | None = None) -> list[Basis]:
         """Return the basis of patterns of each seed: of the training, or of other prompts."""
         return bases(self.training, self.seeds, prompts)
