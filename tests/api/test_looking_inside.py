@@ -257,7 +257,7 @@ def test_what_cannot_be_changed_is_refused_in_one_line(ask: Any, words: str, run
     [
         (lambda run: run.intervene({"idle": 0.0}).error(count=3), "idle: the model's forward pass does not go through"),
         (lambda run: run.intervene({"pair": 0.0}).error(count=3), "pair: the model returns a tuple there"),
-        (lambda run: run.intervene({"pair": lambda pair: pair[0]}).error(count=3), "pair: .* a tuple of 2 there, so the"),
+        (lambda run: run.intervene({"pair": lambda pair: pair[0]}).error(count=3), "pair: .* a tuple of 2 there; "),
         (lambda run: run.activations(None, "pair"), "pair: a tuple passes there"),
         (lambda run: run.activations(None, "idle"), "idle: the model's forward pass does not go through"),
     ],

@@ -202,7 +202,7 @@ def _changed(visit: Visit, change: Change, value: Any) -> Any:
     if isinstance(value, Tensor) and (not isinstance(new, Tensor) or new.shape != value.shape):
         raise Located(f"{visit.name}: the change must have shape {tuple(value.shape)}, is {shown(new)}")
     if isinstance(value, tuple) and (not isinstance(new, tuple) or len(new) != len(value)):
-        raise Located(f"{visit.name}: the model returns a tuple of {len(value)} there, so the change must; is {shown(new)}")
+        raise Located(f"{visit.name}: the model returns a tuple of {len(value)} there; the change gives {shown(new)}")
     return new.to(value) if isinstance(value, Tensor) else new
 
 
