@@ -71,6 +71,12 @@ class Config(BaseModel):
 
     model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False, validate_default=True)
 
+    def __new__(cls, /, *values: Any, **fields: Any) -> Self:
+        """Refuse values without their names; here, as what `__init__` takes is shown by ``help``."""
+        if values:
+            raise InputError(by_keyword(cls, values))
+        return super().__new__(cls)
+
     def __init__(self, /, **fields: Any) -> None:
         try:
             super().__init__(**fields)
@@ -225,6 +231,16 @@ def _import(path: str) -> Any:
     return target
 
 
+def module_at(path: str) -> str:
+    """Return the module that a path means, as Python names it; empty if it cannot name it from here.
+
+    >>> module_at("./mine/net.py"), module_at("../net.py")
+    ('mine.net', '')
+    """
+    parts = Path(path.removesuffix(".py")).parts
+    return ".".join(parts) if all(part.isidentifier() for part in parts) else ""
+
+
 def _import_advice(path: str, reached: Any, error: BaseException) -> str:
     """Return what may help after an import that failed, given the object that was reached on the way."""
     module_name, _, name = path.partition(":")
@@ -233,13 +249,15 @@ def _import_advice(path: str, reached: Any, error: BaseException) -> str:
     if mine and top in sys.modules and _file_of(sys.modules[top]) != mine.absolute():
         return f"; your {mine} is hidden by another module called {top}; rename it"
     if reached is not None:
-        near = difflib.get_close_matches(name.rpartition(".")[2], vars(reached), n=1, cutoff=0.5)
-        return f"; did you mean {near[0]}?" if near else ""
+        return did_you_mean(name.rpartition(".")[2], vars(reached), most=1)
     missing = isinstance(error, ModuleNotFoundError) and f"{module_name}.".startswith(f"{error.name}.")
     if missing or not all(part.isidentifier() for part in module_name.split(".")):
-        return "; write it as package.module:name, of a module that Python finds from here"
+        meant = module_at(module_name)
+        hint = f"; did you mean {meant}:{name}?" if meant not in ("", module_name) else ""
+        return f"; write it as package.module:name, of a module that Python finds from here{hint}"
+    above = "; import it from the folder above, as package.module:Class" if "no known parent" in str(error) else ""
     _, where, line = what_was_raised(error).rpartition(" (")
-    return f" in {line.removesuffix(')')}" if where and line.endswith(")") and ", line " in line else ""
+    return (f" in {line.removesuffix(')')}" if where and line.endswith(")") and ", line " in line else "") + above
 
 
 def _file_of(module: ModuleType) -> Path:
@@ -260,10 +278,20 @@ def unknown_key(name: str, known: Iterable[str], above: str = "") -> str:
     'taks: unknown key; did you mean tasks?'
     """
     listed = list(known)
-    near = difflib.get_close_matches(name, listed, n=3, cutoff=0.5)
-    if near:
-        return f"{above}{name}: unknown key; did you mean {' or '.join(above + found for found in near)}?"
-    return f"{above}{name}: unknown key" + (f"; known are {', '.join(listed)}" if listed else "")
+    all_of_them = f"; known are {', '.join(listed)}" if listed else ""
+    return f"{above}{name}: unknown key" + (did_you_mean(name, listed, above) or all_of_them)
+
+
+def did_you_mean(name: str, known: Iterable[str], above: str = "", most: int = 3) -> str:
+    """Return the end of a refusal that names what is nearest, if anything is near; ``above`` leads to it."""
+    near = difflib.get_close_matches(name, list(known), n=most, cutoff=0.5)
+    return f"; did you mean {' or '.join(above + found for found in near)}?" if near else ""
+
+
+def by_keyword(kind: type[BaseModel], values: Iterable[Any]) -> str:
+    """Return the refusal of values without their names, which shows how to write them."""
+    named = ", ".join(f"{name}={shown(value)}" for name, value in zip(kind.model_fields, values, strict=False))
+    return f"{kind.__name__}: takes keywords only" + (f"; write {kind.__name__}({named})" if named else "")
 
 
 def shown(value: Any) -> str:
@@ -320,6 +348,29 @@ def explain(error: ValidationError, kind: type[BaseModel] | None = None) -> str:
             whole = isinstance(value, BaseModel)  # of the wrong kind, or with parts that do not fit each other
             wrong = f" = {type(value).__name__}" if item["type"] == "model_type" else ""
             quoted = wrong if whole or isinstance(value, dict) else f" = {shown(value)}"
+            if isinstance(value, str):
+                message = message.removeprefix(f"{value}: ")  # it is quoted already
             reason = " ".join((message[:1].lower() + message[1:]).split())
+            if item["type"] in ("tuple_type", "list_type") and parts == named:
+                reason += _as_list(field, value)
             lines.append(f"{field}{quoted}: {reason}" if field or quoted else reason)
     return "; ".join(dict.fromkeys(lines))
+
+
+def _as_list(field: str, value: Any) -> str:
+    """Return how to write a list that was written as ``a,b`` or as one value; empty for any other value.
+
+    >>> print(_as_list("models", "mamba,linear"))
+    ; write 'models=["mamba","linear"]'
+    """
+    if not field or type(value) not in (str, int, float) or len(str(value)) > LONG:
+        return ""
+    return f"; write '{field}=[{','.join(map(_as_item, str(value).split(',')))}]'"
+
+
+def _as_item(text: str) -> str:
+    try:
+        float(text)
+    except ValueError:
+        return json.dumps(text.strip(), ensure_ascii=False)
+    return text.strip()

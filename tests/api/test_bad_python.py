@@ -80,6 +80,8 @@ TWINS: dict[str, Ask] = {
     "count that is not whole": figure(counting="exact", context_length=7),
     "unknown balance": figure(balance="fair"),
     "tasks of a missing pattern": figure(train_tasks="ring:6"),
+    "list without brackets": figure(models="mamba,linear"),
+    "number for a list": figure(outlier_fractions=0.5),
     "text for a number": figure(steps="many"),
     "no seeds": figure(seeds=0),
     "no workers": figure(workers=0),
@@ -143,6 +145,8 @@ TWINS: dict[str, Ask] = {
     "class that is not there": train("my_mod:Nothing"),
     "class with a slip in its name": train("my_mod:Goood"),
     "path for a module": train("./my_mod:Good"),
+    "file for a module": train("my_mod.py:Good"),
+    "module of a package on its own": train("inside:Net"),
     "module with a slip": train("slip:Net"),
     "module that fails": train("failing:Net"),
     "model that is a number": train("math:pi"),
@@ -270,6 +274,10 @@ PYTHONS: dict[str, tuple[Ask, str]] = {
     ),
     "count with a fraction": (measured(count=2.5), "count = 2.5: must be a whole number of at least 1"),
     "experiment that is a number": (lambda: iclab.run(3), "experiment = 3: must be an id, such as 'M-fig2'"),
+    "model without a keyword": (
+        lambda: iclab.Model("mamba"),  # type: ignore[call-arg]
+        "Model: takes keywords only; write Model(name='mamba')",
+    ),
     "misspelt setting": (figure(stepz=3), "stepz: unknown key; did you mean steps"),
     "unknown model to compare": (compare(["gru"]), "model.name = 'gru': must be one of mamba"),
     "no models": (compare([]), "models = []: must be models by name"),

@@ -55,6 +55,11 @@ REFUSED: dict[str, tuple[tuple[object, ...], tuple[str, ...]]] = {
     ),
     "unknown balance": (setting("balance=fair"), ("balance = 'fair'", "'independent' or 'stratified'")),
     "tasks of a missing pattern": (setting("train_tasks=ring:6"), ("tasks", "6", "below relevant = 6")),
+    "list without brackets": (
+        setting("models=mamba,linear"),
+        ("models = 'mamba,linear'", """write 'models=["mamba","linear"]'"""),
+    ),
+    "number for a list": (setting("outlier_fractions=0.5"), ("write 'outlier_fractions=[0.5]'",)),
     "text for a number": (setting("steps=many"), ("steps = 'many'", "valid integer")),
     "no seeds": ((*RUN, "--seeds", 0), ("seeds = 0", "greater than or equal to 1")),
     "no workers": ((*RUN, "--workers", 0), ("workers = 0", "at least 1")),
@@ -133,9 +138,14 @@ REFUSED: dict[str, tuple[tuple[object, ...], tuple[str, ...]]] = {
     "file with a wrong value": (("train", "wrong.toml"), ("recipe.steps = -1", "equal to 0")),
     # users' models
     "module that is not there": ((*TRAIN, "--model", "no_such_mod:Net"), ("no_such_mod:Net", "cannot be imported")),
-    "class that is not there": ((*TRAIN, "--model", "my_mod:Nothing"), ("my_mod:Nothing", "cannot be imported")),
+    "class that is not there": ((*TRAIN, "--model", "my_mod:Nothing"), ("= 'my_mod:Nothing': cannot be imported",)),
     "class with a slip in its name": ((*TRAIN, "--model", "my_mod:Goood"), ("my_mod:Goood", "did you mean Good?")),
     "path for a module": ((*TRAIN, "--model", "./my_mod:Good"), ("./my_mod:Good", "package.module:name")),
+    "file for a module": ((*TRAIN, "my_mod.py:Good"), ("'my_mod.py:Good'", "did you mean my_mod:Good?")),
+    "module of a package on its own": (
+        (*TRAIN, "--model", "inside:Net"),
+        ("no known parent package) in inside.py, line 1; import it from the folder above, as package.module:Class",),
+    ),
     "module with a slip": ((*TRAIN, "--model", "slip:Net"), ("slip:Net", "cannot be imported")),
     "module that fails": (
         (*TRAIN, "--model", "failing:Net"),
@@ -195,6 +205,7 @@ FILES = {
 MODULES = {
     "slip": "class Net(:\n",
     "failing": "1 / 0\n",
+    "inside": "from .other import Net\n",
     "my_mod": """
         import torch
 
@@ -282,6 +293,21 @@ MODULES = {
 }
 
 
+WRONG_WORDS: dict[str, tuple[tuple[object, ...], tuple[str, ...]]] = {
+    "misspelt option": (("run", "M-fig2", "--quik"), ("--quik: unknown option of iclab run", "did you mean --quick?")),
+    "misspelt option with a value": ((*TRAIN, "mamba", "--optimizr", "adam"), ("--optimizr", "mean --optimizer?")),
+    "misspelt option with =": ((*TRAIN, "mamba", "--optimizr=adam"), ("--optimizr: ", "did you mean --optimizer?")),
+    "option unlike any other": (("run", "M-fig2", "--zzzzz"), ("--zzzzz: unknown option", "see `iclab run --help`")),
+    "word too many": (("show", "M-fig2", "M-fig3"), ("M-fig3: unknown word of iclab show",)),
+    "misspelt command": (("trian",), ("command = 'trian'", "one of experiments, run", "did you mean train?")),
+    "misspelt action": (("store", "chek"), ("action = 'chek'", "check, repair", "did you mean check?")),
+    "option without its value": (("run", "M-fig2", "--seeds"), ("--seeds: expected one argument", "iclab run --help")),
+    "file for a model": ((*TRAIN, "./my_mod.py"), ("model = './my_mod.py'", "not a path; did you mean my_mod:Class?")),
+    "path for a model": ((*TRAIN, "a dir/pkg/rel:Rel"), ("a built-in name or your own as module:Class, not a path",)),
+}
+"""Mistakes that only the words of a command line can have."""
+
+
 @pytest.fixture
 def place(tmp_path: Path, user_module: Callable[[str, str], None]) -> Path:
     """The working directory, with a person's files and modules."""
@@ -302,6 +328,15 @@ def test_refused_in_one_line_before_anything_is_written(
     for word in expected:
         assert word in complaint
     assert contents(place) == before
+
+
+@pytest.mark.parametrize("words, expected", WRONG_WORDS.values(), ids=WRONG_WORDS)
+def test_wrong_words_are_refused_in_one_line(
+    words: tuple[object, ...], expected: tuple[str, ...], cli: Cli, place: Path
+):
+    complaint = cli(*words).complaint
+    for word in expected:
+        assert word in complaint
 
 
 ON_A_USED_STORE = ("unknown setting", "no workers", "tasks of a missing pattern", "model of the wrong output shape")

@@ -136,6 +136,7 @@ def test_several_tests_in_a_file(cli, tmp_path):
         ("--model softmax", "model = softmax: no theorem of the papers is about it; choose one of mamba"),
         ("--model mamba --set model.options.init_scale=0", "init_scale = 0.0: must be above 0"),
         ("", "model: say which one"),
+        ("./mine:Net", "model = './mine:Net': must be a built-in name or your own as module:Class, not a path"),
     ],
 )
 def test_bad_arguments_get_one_line(cli, words, said):

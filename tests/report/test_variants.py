@@ -286,6 +286,19 @@ def test_modules_of_every_kind_stand_beside_mamba_from_the_shell_and_from_python
     assert [line["diverged"] for line in found.summary] == [0] * 6
 
 
+def test_a_variant_that_has_only_cells_of_the_usual_editions_is_a_line(quick_store, alone, user_module, tmp_path):
+    user_module("mine", NET.replace("Net", "Mine"))
+    store = Store(shutil.copytree(quick_store.path, tmp_path / "store"))
+    quick = find("M-fig2").settings().quick()
+    mine = quick.replace(models=("mamba", "mine:Mine"), step_sizes=quick.step_sizes | {"mine:Mine": 0.1})
+    store.keep(records_of([Edition(find("M-fig2"), settings) for settings in (mine, quick.replace(seeds=16))]))
+    variants = section_of(collect(store), "M-fig2").variants
+    assert {variant.problem for variant in variants if variant.outcome is None} == {
+        "the store has no results of Mine; run it again to have them",
+        "the store has no results but those of the usual editions; run it again to have them",
+    }
+
+
 def test_the_edition_that_is_shown_is_no_variant(quick_store, alone):
     experiment = find("M-fig2")
     few = Edition(experiment, experiment.settings().quick().replace(seeds=3)).outcome(quick_store)
@@ -299,6 +312,9 @@ def test_a_run_until_decided_is_a_variant_with_wider_intervals(quick_store, alon
     variant = section_of(collect(store), "M-fig2").variants[-1]
     assert variant.command == "iclab run M-fig2 --quick --until-decided"
     assert variant.outcome.claims[0]["confidence"] == confidence_after(8)
+    assert variant.changes == ()
+    fold = render_variants(collect(store)).split(f'id="variant-{variant.folder}"')[1].split("</details>")[0]
+    assert "Settings that differ" not in fold
 
 
 def test_a_users_model_in_a_variant_may_change_or_go(own, user_module):
@@ -323,7 +339,7 @@ def test_a_users_model_in_a_variant_may_change_or_go(own, user_module):
     user_module("my_own", OWN.replace("class Net", "class Other"))
     content = collect(store)
     (variant,) = section_of(content, "M-hybrid").variants
-    assert "my_own:Net: cannot be imported" in variant.problem
+    assert "'my_own:Net': cannot be imported" in variant.problem
     assert "Variant <code>iclab run my_own:Mine --seeds 2" in render_variants(content)
 
 

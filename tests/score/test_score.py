@@ -204,6 +204,16 @@ def test_the_command_line_writes_a_card_and_compares_it(cli, tmp_path, monkeypat
     assert "of 5 paired differences: linear is lower in 0, linear is lower in 0" in compared.out
 
 
+def test_a_card_is_compared_with_one_that_comes_with_iclab(cli, tmp_path):
+    mine = shipped()["linear", "quick"].write(tmp_path / "mine.json")
+    said = cli("score", "--compare", mine, "mamba", "--json")
+    assert (said.json["first"], said.json["second"]) == ("linear", "mamba")
+    assert "compare = 'gla': must be the file of a card" in cli("score", "--compare", mine, "gla").complaint
+    (tmp_path / "bad.json").write_text('{"a": 1}')
+    complaint = cli("score", "--compare", tmp_path / "bad.json", "mamba").complaint
+    assert complaint == f"{tmp_path / 'bad.json'}: is not a card of iclab score"
+
+
 def test_the_command_line_refuses_in_one_line(cli, tmp_path):
     (tmp_path / "bad.json").write_text("{}")
     for words in (

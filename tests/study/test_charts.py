@@ -5,10 +5,11 @@ import json
 import pytest
 import vl_convert
 
+from iclab.papers.mamba.fig2 import BASELINES
 from iclab.study.charts import (
     DIVERGING,
+    OWN,
     PRINTED,
-    SPARE,
     Axis,
     Figure,
     Panel,
@@ -193,9 +194,15 @@ def test_shades_are_as_many_as_asked_and_all_different(count):
     assert set(shades(6)) == set(VIRIDIS)
 
 
-def test_a_model_without_a_colour_takes_a_spare_one():
-    assert series_of("Mine").colour == SPARE[0]
-    assert colour_of("Mine", ["mamba", "Yours", "Mine"]) == SPARE[1]
+def test_a_model_without_a_colour_takes_one_that_is_free():
+    assert series_of("Mine").colour == OWN[0]
+    assert colour_of("Mine", ["mamba", "Yours", "Mine"]) == OWN[1]
+    assert colour_of("Mine", ["softmax", "Mine"]) == OWN[1]  # softmax attention declares the first
+
+
+def test_a_model_without_a_colour_looks_like_no_built_in_curve_of_its_figure():
+    curves = {series.colour for series in BASELINES.values()} | {colour_of(model) for model in ("mamba", "linear")}
+    assert not curves & set(OWN)
 
 
 def test_ticks_that_are_given_stay_on_a_logarithmic_axis():

@@ -2,6 +2,7 @@
 
 import json
 
+from iclab.study.charts import OWN, PALETTE, colour_of, name_of
 from iclab.study.plain import plain_chart, plain_table
 
 
@@ -38,6 +39,20 @@ def test_the_chart_has_a_curve_per_model_and_the_means_over_seeds():
     assert [series.name for series in chart.legend] == ["a", "b"]
     assert chart.panels[0].x.title == "width"
     json.dumps(chart.page(), allow_nan=False)
+
+
+def test_models_look_as_in_other_charts_if_that_tells_the_curves_apart():
+    def looks(*models, widths=(4, 8), **more):
+        rows = [row(0, 0.1, model=model, width=width, **more) for model in models for width in widths]
+        rows += [row | {"rule": "random"} for row in rows if more]
+        return [(s.name, s.colour) for s in plain_chart(rows, ["model", "width", *more]).legend]
+
+    usual = [(name_of(model), colour_of(model)) for model in ("linear", "mamba")]
+    assert looks("linear", "mamba", "Mine") == [*usual, ("Mine", OWN[0])]
+    assert looks("mamba", "deep-mamba") == [("Mamba", PALETTE[0]), ("Mamba, several layers", PALETTE[1])]
+    assert looks("mamba", "Mamba") == [("mamba", colour_of("mamba")), ("Mamba", OWN[0])]
+    assert looks("mamba", rule="flip") == [("Mamba, flip", PALETTE[0]), ("Mamba, random", PALETTE[1])]
+    assert looks("small: 2 layers", "mamba") == [("small: 2 layers", PALETTE[0]), ("mamba", PALETTE[1])]
 
 
 def test_without_numbers_to_draw_against_there_is_a_mark_per_condition():

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 from iclab.config import InputError
 from iclab.models import Model
 from iclab.probes import PROBES, Proportion, Row, over_seeds
-from iclab.study.charts import PALETTE, SPARE, Axis, Figure, Panel, Series
+from iclab.study.charts import OWN, SPARE, Axis, Figure, Panel, Series
 from iclab.study.frames import as_frame, as_html, as_table, as_text
 
 if TYPE_CHECKING:
@@ -114,7 +114,7 @@ class Comparison:
     def _series(self) -> list[Series]:
         """Give every model its own colour, or one that is free."""
         declared = {name: model.architecture.colour for name, model in self.models.items()}
-        free = cycle([c for c in (*SPARE, *PALETTE) if c not in declared.values()] or SPARE)
+        free = cycle([c for c in (*OWN, *SPARE) if c not in declared.values()] or OWN)
         taken: list[str] = []
         for colour in declared.values():
             taken.append(colour if colour and colour not in taken else next(free))

@@ -15,7 +15,7 @@ from iclab.cli.auditing import audit, export, verify
 from iclab.cli.executing import executor
 from iclab.cli.guiding import begin, completion
 from iclab.cli.printing import documents, print_engines, print_json, print_outcomes, print_report
-from iclab.cli.values import check_writable, read_pairs
+from iclab.cli.values import check_model_word, check_writable, read_pairs
 
 if TYPE_CHECKING:
     from iclab.lab.upkeep import ReadingStore
@@ -181,6 +181,7 @@ def train(options: argparse.Namespace) -> None:
     from iclab.cli.training import read_request, train_and_measure
     from iclab.lab import Store
 
+    check_model_word(options.what)
     request = read_request(options)
     if options.save:
         check_writable(Path(options.save).absolute().parent, "save", options.save)

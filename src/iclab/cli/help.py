@@ -164,6 +164,7 @@ examples:
                                               about 15 minutes of processor time for mamba, hours for large modules
   iclab score my_module:Mine --set hidden=32  with an option of its constructor
   iclab score --compare a.json b.json         two cards side by side
+  iclab score --compare a.json mamba          beside the card of a built-in family, which comes with iclab
 
 First integrity (iclab.testing), then tuning by one rule for all models, then what it learns and withstands: 8 seeds,
 intervals, paired differences to a built-in family. What a model cannot do is a row that says why. After Ctrl-C, the

@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 import os
 from collections.abc import Callable
-from typing import TypeAlias
+from typing import Any, NoReturn, TypeAlias
 
 from iclab._version import __version__
 from iclab.cli import help as texts
@@ -62,9 +62,39 @@ class _HelpFormatter(argparse.RawDescriptionHelpFormatter):
         return action.help
 
 
+class _Parser(argparse.ArgumentParser):
+    """Refuses a wrong word in one line that names the nearest known one."""
+
+    def error(self, message: str) -> NoReturn:
+        """Print one line, and return 2 to the shell."""
+        more = "" if message.endswith("?") else f"; see `{self.prog} --help`"
+        self.exit(2, f"iclab: {message.removeprefix('argument ')}{more}\n")
+
+    def parse_known_args(self, args: Any = None, namespace: Any = None) -> tuple[Any, list[str]]:
+        """Refuse unknown words here: the parser of a command knows its options, the one above it does not."""
+        options, unknown = super().parse_known_args(args, namespace)
+        if unknown:
+            from iclab.config import did_you_mean  # imported late: it loads pydantic, which --help does not need
+
+            word = next((word for word in unknown if word.startswith("-")), unknown[0]).partition("=")[0]
+            kind = "option" if word.startswith("-") else "word"
+            near = did_you_mean(word, self._option_string_actions, most=1)
+            self.error(f"{word}: unknown {kind} of {self.prog}{near}")
+        return options, unknown
+
+    def _check_value(self, action: argparse.Action, value: Any) -> None:
+        """Refuse a value that is none of the choices, such as a command."""
+        if action.choices is not None and value not in action.choices:
+            from iclab.config import did_you_mean
+
+            known, name = list(action.choices), str(action.metavar or action.dest).lower()
+            allowed = f"must be one of {', '.join(known)}{did_you_mean(value, known, most=1)}"
+            self.error(f"{name} = {value!r}: {allowed}")
+
+
 def parser() -> argparse.ArgumentParser:
     """Build the parser; parsed options hold the name of the command in ``command``."""
-    whole = argparse.ArgumentParser(
+    whole = _Parser(
         "iclab",
         description=texts.DESCRIPTION,
         epilog=texts.EXAMPLES,
@@ -88,12 +118,12 @@ def parser() -> argparse.ArgumentParser:
     return whole
 
 
-Commands: TypeAlias = "argparse._SubParsersAction[argparse.ArgumentParser]"
+Commands: TypeAlias = "argparse._SubParsersAction[_Parser]"
 Add = Callable[[str, str, str], argparse.ArgumentParser]
 """Adds a command with a name, a brief description and examples."""
 
 
-def _add_command(commands: Commands, name: str, brief: str, examples: str) -> argparse.ArgumentParser:
+def _add_command(commands: Commands, name: str, brief: str, examples: str) -> _Parser:
     command = commands.add_parser(
         name,
         help=brief,
@@ -180,7 +210,7 @@ def _score(add: Add) -> None:
     text = "{models}, or your own as package.module:Class"
     command.add_argument("model", metavar="MODEL", nargs="?", help=text)
     command.add_argument("--quick", action="store_true", help="fewer steps, prompts and step sizes: minutes")
-    text = "show two cards side by side instead, with paired differences"
+    text = "show two cards side by side instead, with paired differences; a built-in family may be named"
     command.add_argument("--compare", metavar="CARD.json", nargs=2, help=text)
     text = "options of the model, such as hidden=32; repeatable"
     command.add_argument("--set", metavar="KEY=VALUE", action="append", default=[], help=text)

@@ -11,7 +11,7 @@ from rich.text import Text
 
 from iclab.cli.tables import new_console, new_table
 from iclab.cli.training import read_request
-from iclab.cli.values import read_value
+from iclab.cli.values import check_model_word, read_value
 from iclab.config import InputError
 from iclab.study.predicting import EPSILON, Predicted, figure, setting_of
 from iclab.theory.check import Check
@@ -20,6 +20,7 @@ from iclab.theory.statements import BY_ID
 
 def read_predictions(options: argparse.Namespace) -> dict[str, Predicted]:
     """Return what the options ask for, by the name of the test."""
+    check_model_word(options.what)
     request = read_request(options)
     epsilon = EPSILON if options.epsilon is None else read_value(options.epsilon)
     if not isinstance(epsilon, (int, float)) or isinstance(epsilon, bool):

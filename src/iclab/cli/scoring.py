@@ -13,13 +13,14 @@ from rich.text import Text
 from iclab.cli.executing import executor
 from iclab.cli.printing import print_json
 from iclab.cli.tables import new_console, new_table
-from iclab.cli.values import check_writable, read_pairs
+from iclab.cli.values import check_model_word, check_writable, read_pairs
 from iclab.config import InputError
 from iclab.lab import Store
 from iclab.score.card import Card, in_short, unmeasured
-from iclab.score.comparing import Difference, beside, compare, difference
+from iclab.score.comparing import Difference, beside, compare, difference, shipped
 from iclab.score.page import SECTIONS, write
 from iclab.score.scoring import score
+from iclab.score.suite import Edition
 
 
 def run_score(options: argparse.Namespace) -> None:
@@ -41,6 +42,7 @@ def read_model(options: argparse.Namespace) -> str:
     """Return the model to score; refuse a request that names none, or a model and cards."""
     if options.model is None:
         raise InputError("model: say which one, such as mamba or my_module:Mine; or --compare a.json b.json")
+    check_model_word(options.model)
     return str(options.model)
 
 
@@ -48,8 +50,22 @@ def read_cards(options: argparse.Namespace) -> tuple[Card, Card]:
     """Return the two cards to compare."""
     if options.model is not None:
         raise InputError(f"model = {options.model}: --compare takes two cards and no model")
-    first, second = options.compare
-    return Card.read(first), Card.read(second)
+    read = [Card.read(word) if Path(word).exists() else None for word in options.compare]
+    edition: Edition = next((card.edition for card in read if card), "quick")
+    first, second = (card or shipped_card(word, edition) for word, card in zip(options.compare, read, strict=True))
+    return first, second
+
+
+def shipped_card(name: str, edition: Edition) -> Card:
+    """Return the card of a built-in family that comes with iclab."""
+    known = shipped()
+    if (name, edition) not in known:
+        ours = ", ".join(f"{model} ({of})" for model, of in known)
+        raise InputError(
+            f"compare = {name!r}: must be the file of a card, or a card of the {edition} edition that comes with "
+            f"iclab, which has {ours}"
+        )
+    return known[name, edition]
 
 
 def print_card(card: Card, written: list[Path]) -> None:

@@ -32,6 +32,20 @@ def read_pairs(arguments: list[str]) -> dict[str, Any]:
     return pairs
 
 
+def check_model_word(word: str | None) -> None:
+    """Refuse a path of Python code where a model or a TOML file is wanted."""
+    from iclab.config import InputError, module_at
+
+    path, colon, name = (word or "").partition(":")
+    is_file = path.endswith(".py") and not colon
+    has_folder = colon and os.sep in path and not (name.endswith(".toml") or Path(f"{word}").is_file())
+    if not is_file and not has_folder:
+        return
+    module = module_at(path)
+    hint = f"did you mean {module}:{name or 'Class'}?" if module else "run iclab in the folder of the module"
+    raise InputError(f"model = {word!r}: must be a built-in name or your own as module:Class, not a path; {hint}")
+
+
 def check_writable(folder: Path, field: str, value: str) -> None:
     """Refuse a place that results cannot be written to, before they are computed."""
     from iclab.config import InputError

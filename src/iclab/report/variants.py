@@ -12,8 +12,9 @@ from pydantic import ValidationError
 
 from iclab.config import Code, InputError, explain
 from iclab.lab import MeasurementCell, Store
+from iclab.models import Model
 from iclab.report.drawing import Drawing, drawing_of
-from iclab.study.edition import Edition
+from iclab.study.edition import Edition, usual
 from iclab.study.experiment import Condition, Experiment
 from iclab.study.outcome import Outcome
 from iclab.study.records import add_folders
@@ -73,8 +74,12 @@ class Variant:
 
 def code_of(conditions: Iterable[Condition]) -> dict[str, str]:
     """Return the source code of the models that are trained, by name."""
-    models = {condition.cell.training.training.model.label: condition for condition in conditions}
-    return {label: c.cell.training.training.model.source for label, c in sorted(models.items())}
+    return {label: model.source for label, model in sorted(_models(conditions).items())}
+
+
+def _models(conditions: Iterable[Condition]) -> dict[str, Model]:
+    trained = (condition.cell.training.training.model for condition in conditions)
+    return {model.label: model for model in trained}
 
 
 def variants_of(experiment: Experiment[Any], records: Iterable[Record], store: Store, shown: Settings) -> list[Variant]:
@@ -93,8 +98,8 @@ def variants_of(experiment: Experiment[Any], records: Iterable[Record], store: S
             command = f"iclab run {experiment.address}"
             found.append(Variant(command, "", None, f"its settings are no longer known ({explain(error)})"))
             continue
-        usual = settings.edition_name != "other" or settings == shown
-        if record["until decided"] or not usual:
+        known = settings.edition_name != "other" or settings == shown
+        if record["until decided"] or not known:
             found.append(_variant(experiment, settings, record, store))
     return found
 
@@ -111,6 +116,8 @@ def _variant(experiment: Experiment[Any], settings: Settings, record: Record, st
         outcome = looked(edition, store) if until else edition.outcome(store) if cells else None
         if outcome is None:
             return Variant(command, title, None, f"the store has none of its results; {_lost(record)}")
+        if not outcome.complete and (lacking := _lacking(edition, cells)):
+            return Variant(command, title, None, f"the store has {lacking}; {_lost(record)}")
         _ = outcome.table  # a table that cannot be made stops nothing else
     except InputError as error:
         return Variant(command, title, None, str(error))
@@ -123,11 +130,20 @@ def _variant(experiment: Experiment[Any], settings: Settings, record: Record, st
 
 def _changes(settings: Settings) -> tuple[Changed, ...]:
     """Return what differs from the full edition or from the quick one, whichever is nearer."""
-    here, usual = settings.model_dump(mode="json"), type(settings)()
+    here, full = settings.model_dump(mode="json"), type(settings)()
     ways: list[tuple[Changed, ...]] = []
-    for base in (usual.model_dump(mode="json"), usual.quick().model_dump(mode="json")):
+    for base in (full.model_dump(mode="json"), full.quick().model_dump(mode="json")):
         ways.append(tuple(Changed(n, short(value), short(base[n])) for n, value in here.items() if value != base[n]))
     return min(ways, key=len)
+
+
+def _lacking(edition: Edition, held: Iterable[MeasurementCell]) -> str:
+    """Say what is lacking if all cells that a store holds are those of the usual editions; else return nothing."""
+    usually = [condition for quick in (False, True) for condition in usual(edition.experiment, quick=quick).conditions]
+    if not {cell.hash for cell in held} <= {condition.cell.hash for condition in usually}:
+        return ""
+    models = [name for name in _models(edition.conditions) if name not in _models(usually)]
+    return f"no results of {', '.join(models)}" if models else "no results but those of the usual editions"
 
 
 def _lost(record: Record) -> str:

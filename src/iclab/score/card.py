@@ -160,6 +160,8 @@ class Card(Config):
         try:
             return cls.model_validate_json(Path(path).read_text("utf-8"))
         except ValidationError as error:
+            if any(item["type"] == "missing" for item in error.errors()):
+                raise InputError(f"{path}: is not a card of iclab score") from None
             raise InputError(f"{path}: is not a card of this iclab ({explain(error, cls)})") from None
         except (OSError, UnicodeDecodeError) as error:
             raise InputError(f"{path}: cannot be read ({error})") from None

@@ -192,13 +192,18 @@ BySeed = dict[int, float | None]
 """One number per seed; None if the seed diverged. Seeds that were not measured are missing."""
 
 
-def judged(points: Callable[[list[Row]], list[Point] | None], rule: Callable[..., Judgement], *margins: float) -> Judge:
-    """Judge the points made from rows by one of the rules above; *not run* if ``points`` returns None."""
+def judged(
+    points: Callable[[list[Row]], list[Point] | str | None], rule: Callable[..., Judgement], *margins: float
+) -> Judge:
+    """Judge the points made from rows by one of the rules above.
+
+    *Not run* if ``points`` returns None, or words that say what is missing.
+    """
 
     def judge(rows: list[Row]) -> Judgement:
         found = points(rows)
-        if found is None:
-            return Judgement("not run")
+        if found is None or isinstance(found, str):
+            return Judgement("not run", where=found or "")
         return replace(rule(found, *margins), points=tuple(found), margins=margins, rule=rule.__name__)
 
     return judge

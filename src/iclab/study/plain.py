@@ -5,9 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+from iclab.config import InputError
 from iclab.probes import PROBES, Row
 from iclab.study.charts.figure import Figure
 from iclab.study.charts.look import Series, shades
+from iclab.study.charts.models import colour_of, full_name_of
 from iclab.study.charts.panel import Axis, Panel
 from iclab.study.claims import number
 from iclab.study.rows import proportion
@@ -16,6 +18,8 @@ KEYS = ("layer", "kind", "place", "matrix", "level", "weight", "sign", "step", "
 """Columns of probes that name what was measured."""
 ASIDE = ("seed", "diverged", "prompts", "right", "wrong", "ties", "nans", "examples", "neuron")
 """Columns of probes that are no result by themselves."""
+MODEL = "model"
+"""The column whose values have a name and a colour of their own in every chart."""
 SEVERAL = 4
 """Numbers in a line of the table, if the error is not among them."""
 
@@ -42,11 +46,13 @@ def plain_chart(rows: Sequence[Row], columns: Sequence[str]) -> Figure:
     found = [name for name in names if _is_number(rows, name)]
     x = found[0] if found else None
     others = [name for name in names if name != x]
-    curves = {_title(others, group): inside for group, inside in _grouped(rows, others).items()}
+    groups = _grouped(rows, others)
+    looks = zip(_looks(others, list(groups)), groups.values(), strict=True)
+    curves = {title: (colour, inside) for (title, colour), inside in looks}
     if x is None:
-        return _bare(curves, y)
+        return _bare({title: inside for title, (_, inside) in curves.items()}, y)
     panel = Panel(x=Axis(x, zero=False), y=Axis(y))
-    for colour, (title, inside) in zip(shades(len(curves)), curves.items(), strict=True):
+    for title, (colour, inside) in curves.items():
         points = {place[0]: _by_seed(here, y) for place, here in _grouped(inside, [x]).items() if place[0] is not None}
         places = sorted(points)
         panel.curve(Series(title or y, colour, legend=bool(title)), places, [points[place] for place in places])
@@ -68,6 +74,20 @@ def _title(names: Sequence[str], group: Sequence[Any]) -> str:
     """Name a curve after the columns it stands for; text speaks for itself, a number needs its column's name."""
     pairs = [(name, value) for name, value in zip(names, group, strict=True) if value is not None]
     return ", ".join(value if isinstance(value, str) else f"{name} {_text(value)}" for name, value in pairs)
+
+
+def _looks(names: Sequence[str], groups: Sequence[tuple[Any, ...]]) -> list[tuple[str, str]]:
+    """Return the name and the colour of every curve: those of models in all charts, if they tell the curves apart."""
+    titles, colours = [_title(names, group) for group in groups], shades(len(groups))
+    models = [value for group in groups for name, value in zip(names, group, strict=True) if name == MODEL]
+    try:
+        known = {model: full_name_of(model) for model in models}
+        own = [colour_of(model, models) for model in models]
+    except (InputError, TypeError):  # no models: numbers, or text with a colon
+        return list(zip(titles, colours, strict=True))
+    named = [_title(names, [known.get(value, value) for value in group]) for group in groups]
+    titles, colours = (new if len(set(new)) == len(groups) else old for new, old in ((named, titles), (own, colours)))
+    return list(zip(titles, colours, strict=True))
 
 
 def _by_seed(rows: Sequence[Row], y: str) -> dict[int, float | None]:

@@ -6,7 +6,7 @@ from made_up_rows import drawn
 from iclab.catalog import experiments, find
 from iclab.engines import Training
 from iclab.lab import Store, run
-from iclab.papers.mamba.fig2 import FigureSettings, floor
+from iclab.papers.mamba.fig2 import UNKNOWN, FigureSettings, floor
 from iclab.study.edition import Edition
 from iclab.study.settings import YOURS, Chosen, Disclosed
 from iclab.theory.outliers import all_outliers, linear_outlier_bound, mamba_outlier_bound
@@ -63,6 +63,17 @@ def test_only_models_of_one_layer_have_worst_labels():
     assert rules == {"mamba": {"flip", "target", "random", "worst"}, "softmax": {"flip", "target", "random"}}
     with pytest.raises(ValueError, match="probe = worst: model softmax"):
         FIGURE.conditions(settings.replace(label_rules=("worst",)))
+
+
+def test_the_panel_of_worst_labels_says_why_a_model_has_no_curve():
+    rows = [row | {"outlier_labels": rule} for row in made_up(GOOD) for rule in ("flip", "worst")]
+
+    def notes(*models):
+        figure = FIGURE.chart(rows, SMALL.replace(label_rules=("flip", "worst"), models=models))
+        return [[note["text"] for note in panel._notes] for panel in figure.panels]
+
+    assert notes("mamba", "linear") == [[], [], [], []]
+    assert notes("mamba", "softmax") == [[], list(UNKNOWN), [], []]
 
 
 def test_claims_about_worst_labels_are_iclabs_own():
@@ -187,3 +198,13 @@ def test_the_chart_shows_means_and_marks_points_without_errors():
     assert curve == [(x, pytest.approx(y)) for x, y in GOOD["linear"].items()]
     assert [value["x"] for value in drawn(logarithmic, "Mamba", type="point", fill="#ffffff")] == [0.0]
     assert {"Mamba", "linear Transformer", "no error seen"} <= {entry["name"] for entry in figure.page()["legend"]}
+
+
+def test_a_claim_that_a_grid_cannot_judge_says_why():
+    figure = find("M-fig2")
+    few = figure.settings(outlier_fractions=(0.0, 0.6), label_rules=("flip",))
+    judged = {claim.id: claim.verdict([]) for claim in figure.claims(few)}
+    assert judged["M-fig2.gap.flip"]["where"] == "not judged without α = 0.8 and one above 0.5, at most 0.6"
+    assert judged["M-fig2.mamba-small.flip"]["verdict"] == "not run"
+    whole = {claim.id: claim.verdict([]) for claim in figure.claims(figure.settings())}
+    assert whole["M-fig2.gap.flip"]["where"] == ""

@@ -60,6 +60,8 @@ TITLES = {
     "random": "C  random labels",
     "worst": "D  worst labels, exact",
 }
+UNKNOWN = ("known only for one", "layer that sums the", "votes of examples")
+"""What the panel of the worst labels says if a model has no curve there."""
 DRAWN = {"worst": "flip"}
 """The labels that prompts are drawn with, if not those of the rule: the probe ``worst`` finds its own."""
 PAPERS = ("flip", "target", "random")
@@ -68,6 +70,9 @@ BELIEVING = ("flip", "worst")
 """The rules under which a learner that trusts the labels is wrong if every example is an outlier."""
 ENOUGH = 2_000
 """Prompts per seed for reference measurements. No claim uses them."""
+
+MISSING = f"not judged without α = {CLOSE_TO} and one above 0.5, at most 0.6"
+"""Why a claim is not judged under settings of the user's own."""
 
 
 class FigureSettings(MambaPaper):
@@ -144,7 +149,7 @@ class OutlierFraction(Experiment[FigureSettings]):
                 # Flipped labels are the worst for a vote, so that it needs no probe of its own.
                 here = "worst" if (rule, probe) == ("worst", "error") else probe
                 if len(settings.label_rules) > 1 and measuring_obstacle(training, here, None, count):
-                    continue  # the worst labels are known for models of one layer only
+                    continue  # the figure says why: `UNKNOWN`
                 for fraction in settings.outlier_fractions:
                     prompts = settings.test_prompts_with(labels=DRAWN.get(rule, rule), **settings.amount(fraction))
                     measurement = {"prompts": prompts, "probe": here, "count": count, "at": at}
@@ -152,12 +157,7 @@ class OutlierFraction(Experiment[FigureSettings]):
 
         few = min(settings.test_prompts, ENOUGH)
         for model in settings.models:
-            training = Training(
-                model=settings.model(model),
-                prompts=settings.train_prompts(settings.train_outlier_fraction),
-                recipe=settings.recipe(model),
-                engine=settings.engine,
-            )
+            training = _training(settings, model)
             measure(training.model.label, training, "error", settings.test_prompts)
             if settings.baselines and model == settings.models[0]:
                 measure("plain vote", training, "vote", few)
@@ -242,6 +242,15 @@ def floor(settings: FigureSettings, rule: str, fraction: float) -> float:
     return hopeless if rule in BELIEVING else hopeless / 2
 
 
+def _training(settings: FigureSettings, model: str) -> Training:
+    return Training(
+        model=settings.model(model),
+        prompts=settings.train_prompts(settings.train_outlier_fraction),
+        recipe=settings.recipe(model),
+        engine=settings.engine,
+    )
+
+
 def _where(model: str, rule: str, fraction: float) -> dict[str, Any]:
     return {"model": model, "outlier_labels": rule, "outlier_fraction": fraction}
 
@@ -271,26 +280,26 @@ def _below(settings: FigureSettings, rule: str, beyond_floor: bool = False) -> J
     def less(fraction: float) -> float:
         return floor(settings, rule, fraction) if beyond_floor else 0.0
 
-    def points(rows: list[Row]) -> list[Point] | None:
+    def points(rows: list[Row]) -> list[Point] | str | None:
         if CLOSE_TO not in settings.outlier_fractions:
-            return None
+            return MISSING
         return _beyond(rows, settings, "mamba", rule, settings.up_to_close, less)
 
     return judged(points, every_below, SMALL)
 
 
 def _large(settings: FigureSettings, rule: str) -> Judge:
-    def points(rows: list[Row]) -> list[Point] | None:
+    def points(rows: list[Row]) -> list[Point] | str | None:
         cells = [(f"α = {f:g}", _where("linear", rule, f)) for f in settings.above_half]
-        return error_points(rows, settings.seeds, cells) if settings.reaches_half else None
+        return error_points(rows, settings.seeds, cells) if settings.reaches_half else MISSING
 
     return judged(points, every_above, LARGE)
 
 
 def _gap(settings: FigureSettings, rule: str) -> Judge:
-    def points(rows: list[Row]) -> list[Point] | None:
+    def points(rows: list[Row]) -> list[Point] | str | None:
         if not settings.reaches_half or CLOSE_TO not in settings.outlier_fractions:
-            return None
+            return MISSING
         pairs = []
         for fraction in (f for f in settings.above_half if f <= CLOSE_TO):
             linear, mamba = (errors(rows, **_where(model, rule, fraction)) for model in ("linear", "mamba"))
@@ -336,4 +345,8 @@ def _panel(rows: list[Row], settings: FigureSettings, rule: Rule, logarithmic: b
             panel.points(series, unseen, [least] * len(unseen), hollow=True)
         else:
             panel.curve(series, fractions, found)
+    trainings = (_training(settings, model) for model in settings.models)
+    lacking = rule == "worst" and any(measuring_obstacle(t, rule, None, settings.test_prompts) for t in trainings)
+    for line, text in enumerate(UNKNOWN if lacking and not logarithmic else ()):
+        panel.note(text, 0.0, 0.94 - 0.07 * line)
     return panel

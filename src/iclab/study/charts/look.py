@@ -15,7 +15,9 @@ FAINT = "#8a8a8a"
 PALETTE = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00")
 """For curves that are not models."""
 SPARE = ("#56B4E9", "#000000", "#999999")
-"""For models that declare no colour."""
+"""For further curves of a model."""
+OWN = ("#009E73", "#CC79A7", "#E69F00", "#882255", "#999933")
+"""For models that declare no colour. None is that of Mamba, the linear model or a curve to compare with."""
 VERDICTS = {
     "holds": "#009E73",
     "in direction": "#56B4E9",

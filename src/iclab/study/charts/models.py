@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from iclab.models import architecture
-from iclab.study.charts.look import PALETTE, SPARE, Series
+from iclab.study.charts.look import OWN, Series
 
 
 def name_of(model: str) -> str:
@@ -22,7 +22,7 @@ def full_name_of(model: str) -> str:
 def colour_of(model: str, models: Sequence[str] = ()) -> str:
     """Return a model's colour; models that declare none take those that are free, in the order of ``models``."""
     declared = {architecture(name).colour for name in models}
-    free = [*SPARE, *(colour for colour in PALETTE if colour not in declared)]
+    free = [colour for colour in OWN if colour not in declared] or OWN
     strangers = [name for name in models if architecture(name).colour is None]
     place = strangers.index(model) if model in strangers else 0
     return architecture(model).colour or free[place % len(free)]
