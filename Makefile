@@ -1,5 +1,5 @@
 # make reproduce   make the environment, then run the quick edition of every experiment
-# make test        style, types and all tests (up to 16 minutes on two cores the first time, which compiles)
+# make test        style, types and all tests (about ten minutes on two cores the first time, which compiles)
 # make test-ray    the tests of the Ray executor on three nodes of one machine
 # make test-fast   the tests of the daily loop (about a minute on two cores, more the first time, which compiles)
 # make test-nightly  what takes too long for every day: thousands of odd requests, faults of processes and file systems

@@ -12,7 +12,6 @@ from pydantic import ValidationError
 
 from iclab.config import Code, InputError, explain
 from iclab.lab import MeasurementCell, Store
-from iclab.models import Model
 from iclab.report.drawing import Drawing, drawing_of
 from iclab.study.edition import Edition, usual
 from iclab.study.experiment import Condition, Experiment
@@ -74,12 +73,8 @@ class Variant:
 
 def code_of(conditions: Iterable[Condition]) -> dict[str, str]:
     """Return the source code of the models that are trained, by name."""
-    return {label: model.source for label, model in sorted(_models(conditions).items())}
-
-
-def _models(conditions: Iterable[Condition]) -> dict[str, Model]:
-    trained = (condition.cell.training.training.model for condition in conditions)
-    return {model.label: model for model in trained}
+    models = {condition.cell.training.training.model.label: condition for condition in conditions}
+    return {label: c.cell.training.training.model.source for label, c in sorted(models.items())}
 
 
 def variants_of(experiment: Experiment[Any], records: Iterable[Record], store: Store, shown: Settings) -> list[Variant]:
@@ -142,7 +137,7 @@ def _lacking(edition: Edition, held: Iterable[MeasurementCell]) -> str:
     usually = [condition for quick in (False, True) for condition in usual(edition.experiment, quick=quick).conditions]
     if not {cell.hash for cell in held} <= {condition.cell.hash for condition in usually}:
         return ""
-    models = [name for name in _models(edition.conditions) if name not in _models(usually)]
+    models = [name for name in code_of(edition.conditions) if name not in code_of(usually)]
     return f"no results of {', '.join(models)}" if models else "no results but those of the usual editions"
 
 
